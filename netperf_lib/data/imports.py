@@ -24,7 +24,7 @@ from ..experiment.factors import LOG_NAME
 from ..experiment.model import Experiment
 from ..experiment.origin import Measured, Origin
 from ..metrics import in_words, metric, plural
-from ..tools import READERS, identity
+from ..tools import identity, readers
 from ..tools.parsed import ParsedRun
 from . import logs
 from .files import Location, explained, is_url, sha256_of
@@ -278,7 +278,7 @@ def _runs(
 
 def _stated(run: ParsedRun, where: str) -> dict[str, Any]:
     """Return the values of columns in a log; a table of figures may have columns of its own."""
-    has_own = getattr(READERS.get(run.tool), "STATES_CONDITIONS", False)
+    has_own = getattr(readers().get(run.tool), "STATES_CONDITIONS", False)
     stated = {"tool": run.tool, "test": run.test} | dict(run.parameters)
     # a tool's log contains much that is not a condition: ports, window sizes, units
     stated = {

@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import ParseError, StoreError, explain
-from ..tools import READERS
+from ..tools import readers
 from ..tools.parsed import ParsedRun
 from . import connections, logs
 from .files import Location, explained, names, own_path, send_back, temporary, tidy
@@ -57,7 +57,7 @@ def reader_version() -> str:
     Tables with another one are made anew, as the same logs may give other figures.
     """
     sources = [path for part in _SOURCES for path in sorted(PACKAGE_FOLDER.glob(part))]
-    for reader in READERS.values():  # those of other packages
+    for reader in readers().values():  # those of other packages
         module = sys.modules[getattr(reader, "__name__", type(reader).__module__)]
         sources += [Path(module.__file__)] if module.__file__ else []
     digest = hashlib.sha256()

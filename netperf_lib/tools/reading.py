@@ -13,7 +13,7 @@ from ..metrics import METRICS
 from . import iperf3
 from .interface import Reader
 from .parsed import ParsedRun
-from .registry import READERS
+from .registry import readers
 from .surroundings import clean, decode, foreign, trace, without_colours
 
 _NAMES = (
@@ -81,7 +81,9 @@ def _read(data: str | bytes, tool: str | None) -> list[ParsedRun]:
         error = "the log is empty: nothing was printed"
         return [ParsedRun(tool="unknown", status="failed", error=error)]
     around = "" if tool else foreign(text)
-    runs = [] if around else _runs(text, [READERS[tool]] if tool else READERS.values())
+    runs = (
+        [] if around else _runs(text, [readers()[tool]] if tool else readers().values())
+    )
     if not runs and tool:
         return _read(text, None)
     if not any(run.status == "ok" or run.contradictory for run in runs):
@@ -95,7 +97,7 @@ def _read(data: str | bytes, tool: str | None) -> list[ParsedRun]:
     if not runs:
         raise ParseError(
             "no run of a known tool in this text; pass the complete output of one of "
-            f"{', '.join(READERS)}",
+            f"{', '.join(readers())}",
             file=None,
         )
     mixed = {run.tool for run in runs if run.contradictory}

@@ -9,7 +9,8 @@ members of `Reader`.
 from __future__ import annotations
 
 import warnings
-from importlib.metadata import EntryPoint, entry_points
+from functools import cache
+from importlib.metadata import entry_points
 from operator import attrgetter
 
 from ..errors import UsageError
@@ -23,29 +24,31 @@ TOOLS: dict[str, Tool] = {
     "sockperf": sockperf,
 }
 """Tools that the project runs and whose logs it reads."""
-READERS: dict[str, Reader] = {**TOOLS, "ntttcp": ntttcp, "figures": figures}
-"""All tools whose logs are read."""
 
 
-def _load(point: EntryPoint) -> None:
-    """Add the reader of an entry point; it is left out with a warning if it cannot be used."""
-    try:
-        reader: Reader = point.load()
-        attrgetter("MARKS", "sightings", "read")(reader)
-        if reader.NAME in READERS:
-            raise ValueError(f"there is another reader called {reader.NAME}")
-        READERS[reader.NAME] = reader
-    except Exception as error:  # noqa: BLE001 - whatever the module of another package raises
-        why = f"{type(error).__name__}: {error}"
-        warnings.warn(
-            f"the reader {point.value} is left out: {why}", UserWarning, stacklevel=2
-        )
+@cache
+def readers() -> dict[str, Reader]:
+    """Return all tools whose logs are read; what cannot be used is left out with a warning.
 
-
-for _point in entry_points(group="netperf_lib.readers"):
-    # an editable installation keeps what earlier releases declared
-    if not _point.dist or _point.dist.name != "netperf_lib":
-        _load(_point)
+    Other packages' readers are imported here and not with this module, which they import.
+    """
+    found: dict[str, Reader] = {**TOOLS, "ntttcp": ntttcp, "figures": figures}
+    for point in entry_points(group="netperf_lib.readers"):
+        # an editable installation keeps what earlier releases declared
+        if point.dist and point.dist.name == "netperf_lib":
+            continue
+        try:
+            reader: Reader = point.load()
+            attrgetter("MARKS", "sightings", "read")(reader)
+            if reader.NAME in found:
+                raise ValueError(f"there is another reader called {reader.NAME}")
+            found[reader.NAME] = reader
+        except Exception as error:  # noqa: BLE001 - whatever the module of another package raises
+            why = f"{type(error).__name__}: {error}"
+            warnings.warn(
+                f"the reader {point.value} is left out: {why}", UserWarning, stacklevel=2
+            )
+    return found
 
 
 def tool(name: str) -> Tool:

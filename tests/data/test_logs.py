@@ -49,7 +49,7 @@ def test_what_is_no_log_names_the_tools(tmp_path):
     (tmp_path / "a.txt").write_text("Dear diary, the network was slow.\n")
     with pytest.raises(ParseError) as refusal:
         npl.parse(tmp_path / "a.txt")
-    assert all(name in str(refusal.value) for name in tools.READERS)
+    assert all(name in str(refusal.value) for name in tools.readers())
     assert str(refusal.value).startswith(str(tmp_path / "a.txt"))
 
 

@@ -101,3 +101,16 @@ def test_a_metric_that_no_table_has_is_left_out_with_a_warning(tmp_path):
         "warning: left out, since netperf_lib.metrics does not have it: rtt_least_us"
         in result.stdout
     )
+
+
+def test_a_reader_may_be_imported_before_the_library(tmp_path):
+    install(tmp_path, block("py"))
+    code = "import ping_reader, netperf_lib.tools as t; print(t.readers()['ping'] is ping_reader)"
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        check=False,
+    )
+    assert result.stdout == "True\n", result.stderr
