@@ -11,8 +11,8 @@ from ..errors import StoreError
 from .observe import HasRuns
 from .runs import origin_of
 from .tables import Table
-from .words import Words
 
+SHOWN = ["host", "claim", "holds", "evidence"]
 HOLDS = {True: "holds", False: "does NOT hold", None: "not shown"}
 
 
@@ -31,32 +31,15 @@ def store_of(data: HasRuns | pd.DataFrame) -> Store | None:
         return None
 
 
-def proofs(data: HasRuns | pd.DataFrame) -> Table | Words:
+def proofs(data: HasRuns | pd.DataFrame) -> Table:
     """Return the evidence of where the hosts were and how they were set up.
 
     Examples
     --------
     >>> npl.analysis.proofs(exp).columns.to_list()
-    ['where', 'claim', 'evidence']
+    ['host', 'claim', 'holds', 'evidence']
     """
-    rows = pd.DataFrame(
-        [
-            (
-                c["host"] or c["deployment"],
-                c["claim"],
-                HOLDS[c["holds"]],
-                c["evidence"] or "",
-            )
-            for c in stored(data)
-        ],
-        columns=["where", "claim", "holds", "evidence"],
-    )
-    if rows.empty:
-        return Words(
-            "The source of the hosts recorded no proof of where they were: the placements are as "
-            "declared."
-        )
-    caption = "Claims about the hosts, and the evidence for each"
-    if (rows["holds"] == HOLDS[True]).all():
-        return Table.of(rows.drop(columns="holds"), f"{caption}; all hold.")
-    return Table.of(rows, f"{caption}.")
+    rows = pd.DataFrame(stored(data), columns=["deployment", *SHOWN])
+    rows["holds"] = [HOLDS[holds] for holds in rows["holds"]]
+    rows["host"] = rows["host"].fillna(rows["deployment"])
+    return Table.of(rows[SHOWN], "Claims about the hosts, and the evidence for each.")

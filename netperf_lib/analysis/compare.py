@@ -381,11 +381,10 @@ def between(
             raise UsageError(f"{name}: there are no runs to compare")
     (before, one), (after, two) = ((name, side.runs) for name, side in sides.items())
     again = _shared(one, two)
-    same = bool(again.all()) and len(one) == len(two)
-    notes = [
-        f"{after} against {before}: {'both sides are the same runs' if same else _TIME}"
-    ]
-    if again.any() and not same:
+    notes = [f"{after} against {before}: {_TIME}"]
+    if again.all():
+        notes = [f"{after} against {before}: both sides are the same runs"]
+    elif again.any():
         two = two[~again].reset_index(drop=True)
         sides = {before: sides[before], after: replace(sides[after], runs=two)}
         runs = plural(int(again.sum()), "run")
@@ -446,14 +445,12 @@ def _common(before: pd.DataFrame, after: pd.DataFrame, metric: str | None) -> li
 
 def _shared(one: pd.DataFrame, two: pd.DataFrame) -> pd.Series[bool]:
     """Return which runs of the second side are among the first: by what they hold, not by name."""
-    names = [c for c in ("experiment", "run_id", "started_utc") if c in one and c in two]
-    values = [c for c in COMPARED if c in one and c in two]
-    if "run_id" not in names:
+    names = ("experiment", "run_id", "started_utc", *COMPARED)
+    both = [c for c in names if c in one and c in two]
+    if "run_id" not in both:
         return pd.Series(data=False, index=two.index)
-    held = (
-        side[names].astype(str).join(side[values].astype(float)) for side in (one, two)
-    )
-    first, second = (pd.util.hash_pandas_object(table, index=False) for table in held)
+    held = (side[both].astype(str).fillna("") for side in (one, two))
+    first, second = (rows.agg("|".join, axis=1) for rows in held)
     return second.isin(first)
 
 

@@ -260,16 +260,14 @@ class Family(Sequence[Comparison]):
         """Return a tidy table: one row per contrast."""
         import pandas as pd
 
-        rows = []
-        for c in self:
-            row = vars(c) | {
-                "contrast": c.label,
-                "words": c.words,
-                "verdict": str(c.verdict),
-            }
-            for side, name, median in zip("ab", c.names, c.medians, strict=True):
-                row |= {side: name, f"median_{side}": median}
-            rows.append(row | {"warnings": "; ".join(c.warnings)})
+        rows = [
+            vars(c)
+            | dict(zip(("a", "b"), c.names, strict=True))
+            | dict(zip(("median_a", "median_b"), c.medians, strict=True))
+            | {"contrast": c.label, "words": c.words, "verdict": str(c.verdict)}
+            | {"warnings": "; ".join(c.warnings)}
+            for c in self
+        ]
         columns = ["names", "medians", "assumptions"]
         return pd.DataFrame(rows).drop(columns=columns, errors="ignore")
 

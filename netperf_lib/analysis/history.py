@@ -88,8 +88,6 @@ class History:
         Median of each period, by condition.
     changes : dict of str to list of ChangePoint
         Abrupt changes of level, of conditions with at least ten periods.
-    waves : dict of str to str
-        Daily waves in a phrase.
     """
 
     metric: str
@@ -97,7 +95,6 @@ class History:
     period: str
     series: dict[str, pd.Series[float]]
     changes: dict[str, list[ChangePoint]]
-    waves: dict[str, str]
 
     @property
     def span(self) -> str:
@@ -123,11 +120,10 @@ class History:
 
     @property
     def words(self) -> Words:
-        """The changes and daily waves, in sentences."""
+        """The changes, in sentences."""
         lines = []
         for name, points in self.changes.items():
             lines += [f"{name}: {p.words(self.metric)}" for p in points]
-        lines += [f"{name}: {wave}" for name, wave in self.waves.items()]
         if not self.changes:
             lines.append(f"Too few periods to look for changes: {FEWEST} are needed")
         elif not any(self.changes.values()):
@@ -200,7 +196,7 @@ def ask_history(
     days = (started.max() - started.min()) / pd.Timedelta(days=1)
     every, period = next((e, w) for e, w, least in PERIODS if days >= least)
     search = "h" if days > FINE_DAYS else "10min"
-    found = History(metric, chosen, period, {}, {}, {})
+    found = History(metric, chosen, period, {}, {})
     by_time = chosen.set_index("started_utc").groupby("condition", observed=True)[metric]
     for condition, values in by_time:
         name = str(condition)
@@ -217,9 +213,4 @@ def ask_history(
             )
             for c in result.abrupt
         ]
-        if result.wave is not None:
-            low, high = (f"{at[i]:%H:%M}" for i in result.wave)
-            size = size_words(result.wave_ratio)
-            ends = f"lowest around {low} and highest around {high} UTC"
-            found.waves[name] = f"within a day it moves by {size}, {ends}"
     return found

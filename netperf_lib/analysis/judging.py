@@ -362,30 +362,29 @@ def _names(p: Pair) -> tuple[list[str], str]:
     And what they share in words.
     """
     obs, sides = p.obs, p.sides()
-    if obs is None:
+    known = [p.a] if p.limit else [p.a, p.b]
+    if obs is None or not all(known):
         return [_words(side) or "all" for side in sides], ""
+    facts, varying = obs.facts.loc[known], _varying(obs)
     factors = list(dict.fromkeys(f for side in sides for f in side))
-    held: dict[str, list[Any]] = {f: [] for f in (*factors, *ZONES, *HOSTS)}
-    for side, condition in zip(sides, (p.a, p.b), strict=False):
-        for f, levels in held.items():
-            # a factor that only the other side names: the runs themselves show its level here
-            seen = obs.at(condition, f) if condition else None
-            levels.append(side.get(f, None if seen == SEVERAL else seen))
-    differ = {f for f in factors if p.limit or held[f][0] != held[f][-1]}
+    differ = {f for f in factors if p.limit or len(set(facts[f])) > 1}
     # a path has one name: "zone 1 → 2"
     ends = {f for pair in ENDS for f in pair if {*pair} & differ}
     named = [f for f in factors if f in differ | ends]
-    shared = [f for f in factors if f not in named and f in _varying(obs)]
-    context = _words({f: held[f][0] for f in shared})
+    shared = [f for f in factors if f not in named and f in varying]
+    context = _words({f: obs.at(p.a, f) for f in shared})
     if p.contrast is None:
         context = level_names(obs, shared)[p.a] if shared or MEASUREMENT in named else ""
     if named == [MEASUREMENT]:
-        return held[MEASUREMENT], context
+        return list(facts[MEASUREMENT]), context
     if named and {*named} <= {*HOSTS}:
-        paths = [e for e in (ZONES, HOSTS) if all(level for f in e for level in held[f])]
+        paths = [
+            e
+            for e in (ZONES, HOSTS)
+            if {*e} <= {*facts} and facts[[*e]].notna().all(axis=None)
+        ]
         named = list([*paths, named][0])
-    facts = pd.DataFrame({f: held[f] for f in (*named, *ZONES, *HOSTS)}, dtype=object)
-    return condition_names(facts, named, _varying(obs)), context
+    return condition_names(facts, named, varying), context
 
 
 # -- what the reader must know -------------------------------------------------------------------

@@ -111,7 +111,6 @@ class Evidence:
     sent_again_ratio: float = 0
     sent_again_count: float = 0
     delivery_bps: float = 0
-    bbr_bps: float = 0
     window_bytes: float = 0
     """The receiver's window, largest, of one stream."""
     receive_buffer_bytes: float = 0
@@ -396,10 +395,6 @@ def _path(e: Evidence) -> Limit:
     likely = e.queue >= max(0.8 * QUEUE_US, 0.1 * e.rtt_min_us) and again < 1e-3
     if e.standing or likely:
         return Limit(("link",), reason)
-    if e.bbr_bps and 0.85 <= e.bps / e.bbr_bps <= 1.1 and e.filled < 0.7:
-        return Limit(
-            ("link",), f"BBR measures {format_value(e.bbr_bps, 'bps')} on the path"
-        )
     if again >= LOST and e.sent_again_count >= 3 and (e.clear or again >= LOST_IN_QUEUE):
         return Limit(("loss",), f"{lost}, no queue: loss, or a cap without one", again)
     return Limit((), reason)

@@ -472,7 +472,8 @@ def describe(obs: Observations) -> str:
         plural(len(table), "complete run"),
     )
     better = f" {info.better.capitalize()} is better." if info.better else ""
-    basis = f" ({info.basis})" if info.basis else ""
+    new = info.basis and info.basis not in info.label.lower()
+    basis = f" ({info.basis})" if new else ""
     label = f"{info.label}{basis}, measured by {' and '.join(tests)}"
     return f"{label}: {in_words(found)}.{better}"
 

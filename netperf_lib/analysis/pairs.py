@@ -5,8 +5,6 @@ Zones, availability domains, regions or hosts as a matrix.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..errors import NothingToReport
 from ..metrics import format_span, format_value
 from ..metrics import metric as metric_of
@@ -67,7 +65,7 @@ def ends_of(data: Data, metric: str) -> tuple[str, str]:
 
 
 def pairs_words(obs: Observations) -> str:
-    """Which pair is best and worst, and how much the two directions of a pair differ, in sentences.
+    """Which pair is best and worst, in a sentence.
 
     Examples
     --------
@@ -84,14 +82,4 @@ def pairs_words(obs: Observations) -> str:
     if high <= (1 + ALIKE) * low:
         same = best if best == worst else format_span(low, high, info.unit)
         words = f"All pairs have {same}."
-    ends: dict[Any, Any] = table.set_index(list(obs.asked))["median"].to_dict()
-    back = {(a, b): ends[b, a] for a, b in ends if a != b and (b, a) in ends}
-    if not back:
-        return f"{words} Each pair was measured in one direction."
-    most = max(
-        max(ends[pair] / other, other / ends[pair]) for pair, other in back.items()
-    )
-    return (
-        f"{words} The two directions of a pair differ by up to "
-        f"{format_value(most - 1, 'ratio', 2)}."
-    )
+    return words

@@ -61,21 +61,15 @@ class Changes:
     ----------
     abrupt : tuple of LevelChange
         In time order.
-    wave : tuple of int or None
-        Periods of the lowest and of the highest value of the daily wave, if there is one.
-    wave_ratio : float
-        Highest over lowest value of that wave.
     """
 
     abrupt: tuple[LevelChange, ...] = ()
-    wave: tuple[int, int] | None = None
-    wave_ratio: float = 1.0
 
 
 def changes(
     values: Floats, hours: Floats | None = None, *, alpha: float = 0.01
 ) -> Changes:
-    """Return the abrupt changes of level of a series, and its daily wave.
+    """Return the abrupt changes of level of a series.
 
     Parameters
     ----------
@@ -125,7 +119,7 @@ def changes(
     fits = [_search(y, base, shortest, longest, alpha) for base in _bases(times)]
     best = min(fits, key=lambda fit: fit.criterion)
     abrupt = tuple(_change(y, arc, best) for arc in sorted(best.arcs))
-    return Changes(abrupt, *_wave(best, times))
+    return Changes(abrupt)
 
 
 class _Fit:
@@ -264,16 +258,3 @@ def _change(y: Floats, arc: Arc, fit: _Fit) -> LevelChange:
     level = float(np.exp(np.median(y[inside])))
     until = None if end == y.size else end
     return LevelChange(start, until, math.exp(height), level / math.exp(height), level)
-
-
-def _wave(fit: _Fit, times: Floats) -> tuple[tuple[int, int] | None, float]:
-    """Return the periods of the least and the largest value of the day, and their ratio."""
-    if fit.base.shape[1] < 5:
-        return None, 1.0
-    first = fit.base.shape[1] - 4
-    height = fit.base[:, first:] @ fit.coefficients[first : first + 4]
-    height = height[times < times[0] + DAY_H]
-    ratio = math.exp(float(np.ptp(height)))
-    if ratio <= 1 + MARGIN:
-        return None, 1.0
-    return (int(height.argmin()), int(height.argmax())), ratio

@@ -363,6 +363,9 @@ def ask_windows(data: Data, target_gbps: float, *, eta: float | None = None) -> 
     paths = level_names(obs, [f for f in obs.by if f != "tcp_buffer_bytes"])
     runs = obs.runs.assign(path=obs.runs["condition"].astype(str).map(paths))
     runs = runs.reindex(columns=[*runs, *({DEFAULT, "rtt_loaded_us"} - {*runs})])
+    unset = runs.loc[runs["tcp_buffer_bytes"].isna(), DEFAULT].dropna().unique()
+    named = " or ".join(format_value(float(s), "bytes") for s in unset)
+    default = f" The default buffer of these hosts is {named}." if named else ""
     runs["tcp_buffer_bytes"] = runs["tcp_buffer_bytes"].fillna(runs[DEFAULT])
     timed = runs[runs["rtt_loaded_us"].notna()]
     sizes = timed.groupby("path")["tcp_buffer_bytes"]
@@ -388,5 +391,5 @@ def ask_windows(data: Data, target_gbps: float, *, eta: float | None = None) -> 
         f"Buffer that one stream needs on each path for {target_gbps:g} Gbit/s, at the "
         "shortest round trip under load."
     )
-    words = Words(f"{f'On {best}' if best else 'Not known'}: {model}.")
+    words = Words(f"{f'On {best}' if best else 'Not known'}: {model}.{default}")
     return Windows(fitted, Table.of(table, caption), words, Words("\n".join(settings)))

@@ -13,7 +13,7 @@ from itertools import product
 from typing import TypeAlias
 
 from ..errors import StatsError, did_you_mean
-from ..metrics import HEADLINES, METRICS, format_value, unknown_metric
+from ..metrics import HEADLINES, METRICS, unknown_metric
 from ..quantities import read_quantity
 from .factors import FACTORS, Level, dimensions, factor, is_latency, sort_levels
 from .model import Compare, Contrast, Experiment, Trial
@@ -72,7 +72,7 @@ def expand_compare(experiment: Experiment) -> tuple[Experiment, list[tuple[Loc, 
     contrasts: list[Contrast] = []
     for number, contrast in enumerate(experiment.contrasts):
         try:
-            contrasts.append(_with_bandwidth(contrast, rows))
+            contrasts.append(_with_threshold(contrast))
             if rows:
                 _check(contrast, rows)
         except _Wrong as error:
@@ -148,32 +148,19 @@ def _against(compare: Compare, metric: str, rows: Sequence[_Row]) -> list[Contra
 # -- thresholds ----------------------------------------------------------------------------------
 
 
-def _with_bandwidth(contrast: Contrast, rows: _Rows) -> Contrast:
-    """Write a threshold in per cent of the bandwidth with the bandwidth as a number."""
+def _with_threshold(contrast: Contrast) -> Contrast:
+    """Check a threshold; one in per cent is split into the share and what it is of."""
     if contrast.b is not None or contrast.metric not in METRICS:
         return contrast
     key = "below" if contrast.below is not None else "at_least"
-    share = _SHARE.fullmatch(str(getattr(contrast, key)))
-    base = share and (share[2] or contrast.of)
-    if base == "bandwidth":
-        measuring = [t for t, r in rows if gives(t, contrast.metric)]
-        speeds = {
-            t.advertised_bps for t in measuring if _matches(trial_levels(t), contrast.a)
-        }
-        speed = next(iter(speeds), None)
-        if len(speeds) != 1 or speed is None:
-            words = (
-                "not one bandwidth_mbps is declared for these runs; write for example "
-            )
-            raise _Wrong(f"{words}'90 % of 10 Gbit/s'", key)
-        base = format_value(speed, "bps", 6)
-    if share and base:
-        contrast = contrast.model_copy(update={key: f"{share[1]} %", "of": base})
     try:
         threshold(contrast)
     except StatsError as error:
         raise _Wrong(str(error), key) from None
-    return contrast
+    share = _SHARE.fullmatch(str(getattr(contrast, key)))
+    if share is None or share[2] is None:
+        return contrast
+    return contrast.model_copy(update={key: f"{share[1]} %", "of": share[2]})
 
 
 def threshold(contrast: Contrast) -> float:

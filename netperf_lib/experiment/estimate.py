@@ -13,7 +13,7 @@ from typing import Any
 from ..metrics import format_value, plural, rounds_required
 from ..tools import tool
 from .model import Experiment, Trial
-from .schedule import Plan, load_trial, notes
+from .schedule import Plan, load_trial
 
 OVERHEAD_S = 0.3
 """Time that a trial takes in addition to its test: starting the server, waiting for it, reading
@@ -100,11 +100,10 @@ class Preview:
     def notes(self) -> list[str]:
         """Warnings before the start.
 
-        Factors that do not apply, and rounds that cannot decide anything.
+        Programs that a configuration may run, and rounds that cannot decide anything.
         """
         e = self.plan.experiment
-        remarks = notes(e)
-        remarks += [
+        remarks = [
             f"ssh_config {file} can run programs on this machine (ProxyCommand, Match exec): read "
             "it if it is not yours"
             for file in _ssh_configs(e.hosts.options)

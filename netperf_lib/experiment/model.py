@@ -158,6 +158,10 @@ class Load(_Declared):
 OPTIONS = {option.name: option for tool in TOOLS.values() for option in tool.OPTIONS}
 
 
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
 class TestSpec(_Declared):
     """One test of one tool, and the factor levels it is crossed with."""
 
@@ -198,21 +202,16 @@ class TestSpec(_Declared):
     @model_validator(mode="before")
     @classmethod
     def _named_options(cls, values: Any) -> Any:
-        if not isinstance(values, Mapping) or not isinstance(
-            values.get("options", {}), Mapping
-        ):
+        inside = values.get("options", {}) if isinstance(values, Mapping) else None
+        if not isinstance(inside, Mapping):
             return values
-        own = {name: value for name, value in values.items() if name in OPTIONS}
-        if twice := sorted(own.keys() & values.get("options", {}).keys()):
-            raise ValueError(
-                f"{twice[0]} stands in options and beside them; keep one of them"
-            )
-        options = {
-            name: tuple(v) if isinstance(v, list) else v
-            for name, v in {**values.get("options", {}), **own}.items()
-        }
-        others = {name: value for name, value in values.items() if name not in own}
-        return {**others, "options": options} if options else others
+        others, options = dict(values), {**inside}
+        for name in values.keys() & OPTIONS.keys():
+            if name in options:
+                raise ValueError(f"{name} stands in options and beside them; keep one")
+            options[name] = others.pop(name)
+        lists = {n: tuple(v) for n, v in options.items() if isinstance(v, list)}
+        return {**others, "options": options | lists} if options else others
 
 
 def _share(value: object) -> object:
@@ -251,8 +250,7 @@ class Contrast(_Declared):
     """A threshold that A must stay below, for example `1 ms`; a number is in the unit of the
     metric."""
     at_least: float | str | None = None
-    """A threshold that A must reach, for example `900 Mbit/s`, `90 % of 10 Gbit/s` or `90 % of
-    bandwidth`."""
+    """A threshold that A must reach, for example `900 Mbit/s` or `90 % of 10 Gbit/s`."""
     of: str | None = None
     """The bandwidth to which a threshold in per cent refers."""
     question: str | None = None
@@ -317,10 +315,6 @@ class HostsSpec(_Declared):
     """`lab`, `inventory` or `azure`; `imported` means existing logs: nothing is measured."""
     options: dict[str, Any] = {}
     """Options of that source, which it declares and checks itself."""
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 class Experiment(_Declared):

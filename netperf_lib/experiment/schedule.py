@@ -276,14 +276,3 @@ def load_trial(trial: Trial, duration_s: float | None = None) -> Trial | None:
         tcp_buffer_bytes=None,
         message_bytes=None,
     )
-
-
-def notes(experiment: Experiment) -> list[str]:
-    """Declared factors that do not apply, and so are not crossed with the test."""
-    return [
-        f"{name} does not apply to test {number}, {spec.tool} {spec.test}: not crossed with it"
-        for number, spec in enumerate(experiment.tests, 1)
-        for name, default in (("streams", (1,)), ("tcp_buffer_bytes", (None,)))
-        if not factor(name).applies(spec.tool, spec.test)
-        and getattr(spec, name) != default
-    ]

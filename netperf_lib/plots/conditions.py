@@ -80,7 +80,7 @@ def rounds(
     obs = observe(data, metric, hue or by, where=where)
     info, complete = metric_of(obs.metric), obs.complete
     groups = complete.groupby("condition", observed=True)
-    medians = {str(name): level_of(rows, obs.metric).median for name, rows in groups}
+    medians = {str(name): level_of(rows).median for name, rows in groups}
     number = "round" if obs.blocked else "run"
     words = f"{info.label} by {number}"
     panels = [obs] if ax is not None else [obs.only(names) for names in _near(medians)]
@@ -137,7 +137,7 @@ def _rounds(
     )
     for name, rows in runs.groupby("condition", observed=True):
         colour, marker = painted[called[str(name)]]
-        level = level_of(rows, obs.metric)
+        level = level_of(rows)
         chart.plot(rows["at"], rows["value"], marker=marker, color=colour, lw=0.5, **DOT)
         chart.axhline(level.median, color=colour, lw=1)
         if level.low < level.high:

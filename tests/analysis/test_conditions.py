@@ -26,7 +26,7 @@ def test_one_run_of_each_condition_is_not_called_runs():
     obs = npl.observe(
         runs[runs["round"] == 1], "latency_oneway_us", where={"tool": "qperf"}
     )
-    assert " 1 complete run each" in describe(obs)
+    assert "5 conditions, 1 round, 1 deployment and 5 complete runs" in describe(obs)
 
 
 def test_an_ordinary_level_and_one_that_is_not_known_are_two_conditions():
