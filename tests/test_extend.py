@@ -136,24 +136,31 @@ print(*sort_levels("placement", ["vpn", "peered-subnet", "standard-lb"]))
     assert run(copy, code) == "peered hosts2 home peered\nstandard-lb peered-subnet vpn\n"
 
 
-def test_a_page_comes_where_its_column_was_measured(copy):
+def test_a_page_comes_where_its_column_was_measured_and_runs(copy):
     [notebook] = blocks("json", "A page")
     [diff] = blocks("diff", "A page")
     apply(diff, copy)
-    (copy / "notebooks" / "connect.ipynb").write_text(notebook)
+    (copy / "notebooks" / "retransmissions.ipynb").write_text(notebook)
     code = """
+import json
 import sys
 import netperf_lib as npl
 from netperf_lib.analysis.contents import pages
 
 runs = npl.load(sys.argv[1])
+print(*(page.key for page in pages(runs.drop(columns="retransmits_count"))))
 print(*(page.key for page in pages(runs)))
-print(*(page.key for page in pages(runs.assign(connect_us=120.0))))
+*_, cell = json.load(open("notebooks/retransmissions.ipynb"))["cells"]
+setup, answer = cell["source"].rsplit("\\n", 1)
+names = {"experiment": sys.argv[1]}
+exec(setup, names)
+print(eval(answer, names)._repr_markdown_().splitlines()[0])
 """
-    without, page = run(
+    without, page, answer = run(
         copy, code, str(REPO / "data" / "recorded" / "lab-full")
     ).splitlines()
-    assert page.split() == [*without.split()[:-1], "connect", "07-quality"]
+    assert page.split() == [*without.split()[:-1], "retransmissions", "07-quality"]
+    assert "Retransmitted segments: 0 (ppg" in answer
 
 
 def test_a_source_of_hosts_provides_them(copy):
