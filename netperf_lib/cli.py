@@ -914,7 +914,7 @@ def shell(host: str, command: tuple[str, ...], folder: Path | None) -> None:
 
 
 def main() -> None:
-    """Entry point: one line for an error that a user can cause, and the exit code of its kind."""
+    """Run the command line; an error that a user can cause is one line and an exit code."""
     # importing libraries creates hardly any garbage, and exit frees the rest: collecting takes a
     # quarter of the time
     gc.set_threshold(100_000)

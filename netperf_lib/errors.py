@@ -38,7 +38,7 @@ def visible(text: str) -> str:
 
 
 def as_cell(text: str) -> str:
-    """Text for a cell of a spreadsheet, which takes ``=…``, ``+…``.
+    """Return the text for a cell of a spreadsheet, which takes ``=…``, ``+…``.
 
     ``-…`` and ``@…`` for formulas and runs them.
 
@@ -54,7 +54,7 @@ def as_cell(text: str) -> str:
 
 
 def of_cell(text: str) -> str:
-    """The text that `as_cell` was given."""
+    """Return the text that `as_cell` was given."""
     return _QUOTED_FORMULA.sub(r"\1", text)
 
 

@@ -134,7 +134,7 @@ ALPHA = 0.05
 
 
 def rounds_required(alpha: float = ALPHA, family: int = 1, *, paired: bool = True) -> int:
-    """Smallest number of rounds, or of runs a side, from which a verdict is possible at all.
+    """Return the smallest number of rounds, or of runs a side, that makes a verdict possible.
 
     With n rounds an exact paired test cannot reach a p below 2 ** (1 - n). Without common rounds
     the Mann-Whitney test of n runs a side cannot reach one below 2 / C(2n, n). `family` contrasts
@@ -312,6 +312,6 @@ def plural(n: int, noun: str) -> str:
 
 
 def in_words(names: Iterable[str]) -> str:
-    """Names as a list in a sentence, each once: ``ppg, same-zone and cross-zone``."""
+    """Return the names as a list in a sentence, each once: ``ppg, same-zone and cross-zone``."""
     once = list(dict.fromkeys(names))
     return " and ".join([", ".join(once[:-1]), once[-1]] if len(once) > 1 else once)

@@ -44,7 +44,7 @@ atexit.register(_until_exit.close)
 
 
 def is_url(location: Location) -> bool:
-    """Whether `location` is a URL rather than a path."""
+    """Return whether `location` is a URL rather than a path."""
     return isinstance(location, str) and "://" in location
 
 
@@ -128,7 +128,7 @@ def last_name(location: Location) -> str:
 
 
 def is_copy(path: Path) -> bool:
-    """Whether a path is in the copy of a URL, where nothing that should last is written."""
+    """Return whether a path is in the copy of a URL, where nothing that should last is written."""
     return any(path.is_relative_to(copy) for copy in _COPIES.values())
 
 
@@ -139,7 +139,7 @@ def temporary() -> Path:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A new folder that lasts as long as the block.
+    """Yield a new folder that lasts as long as the block.
 
     Those that killed processes left are removed.
     """
@@ -186,7 +186,7 @@ def explained(name: object) -> Iterator[None]:
 
 
 def names(folder: Path) -> list[str]:
-    """Names in a folder, sorted, without hidden ones; none if there is no folder."""
+    """Return the names in a folder, sorted, without hidden ones; none if there is no folder."""
     try:
         # text, as there may be hundreds of thousands
         return sorted(name for name in os.listdir(folder) if not name.startswith("."))  # noqa: PTH208
@@ -226,14 +226,14 @@ def own_path(folder: Path, name: str) -> Path:
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
 def appearing(path: Path, *, durable: bool = True) -> Iterator[Path]:
-    """A path to write a file or folder to; it becomes `path` in one step when the block succeeds.
+    """Yield where to write a file or folder; it becomes `path` in one step when the block succeeds.
 
     `durable` waits until the data are on disk. OSError if there is a folder with files.
     """

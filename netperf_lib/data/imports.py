@@ -420,7 +420,7 @@ def labels_template(files: Files) -> str:
 
 
 def usable(runs: pd.DataFrame) -> str:
-    """How many runs give values, and why the others do not: ``90 runs, 88 usable; 2 not: …``."""
+    """Return how many runs give values, and why others do not: ``90 runs, 88 usable; 2 not: …``."""
     ok = int(runs["status"].eq("ok").sum())
     if ok == len(runs):
         return f"{plural(ok, 'run')}, all usable"
@@ -632,7 +632,7 @@ def _record(
 
 
 def are_logs(location: Location) -> bool:
-    """Whether a location is a file, a folder or a pattern of logs.
+    """Return whether a location is a file, a folder or a pattern of logs.
 
     Not an experiment or data root.
     """

@@ -82,7 +82,7 @@ class Tables:
     """Blocks whose parts must be built, with the generation that they will have."""
 
     def parts(self, table: TableName) -> dict[str, Path]:
-        """Parts of a table by the name of their block."""
+        """Return the parts of a table by the name of their block."""
         folder = self.folder / "tables" / table
         found = [
             name.removesuffix(".parquet")

@@ -65,7 +65,7 @@ class LabelRow:
     """Whether there is a run that it is about."""
 
     def is_about(self, index: int) -> bool:
-        """Whether it is about the run of this index in its log."""
+        """Return whether it is about the run of this index in its log."""
         return str(self.cells.get(RUN, index + 1)).strip().removesuffix(".0") == str(
             index + 1
         )
@@ -245,7 +245,7 @@ def _value(kind: str, text: str) -> Any:
 
 
 def is_one_line(text: str) -> bool:
-    """Whether a label or name holds only characters that can be shown, without breaks of lines."""
+    """Return whether a label or name can be shown whole, without breaks of lines."""
     return not CONTROL.search(text) and len(text.splitlines()) <= 1
 
 

@@ -301,7 +301,7 @@ class Store:
         write(self.own(_DECLARED), text.encode())
 
     def is_measured(self) -> bool:
-        """Whether there is a declaration, and a run."""
+        """Return whether there is a declaration, and a run."""
         return is_experiment(self.path) and bool(self.folders())
 
     def declared(self) -> Experiment:
@@ -414,7 +414,7 @@ class Store:
         return deployments
 
     def claims(self) -> list[dict[str, Any]]:
-        """Claims about the hosts.
+        """Return the claims about the hosts.
 
         Each a `Proof` with ``deployment`` and ``host`` (empty: of all).
         """
@@ -504,7 +504,7 @@ class Store:
 
     @contextmanager
     def new_run(self, run_id: str, *, durable: bool = True) -> Iterator[Path]:
-        """A folder to write a run into.
+        """Yield a folder to write a run into.
 
         It becomes ``raw/<run_id>`` in one step when the block succeeds.
 
@@ -565,13 +565,13 @@ class Store:
             yield self.raw(name, digests.get(name)), inside[name]
 
     def folders(self) -> list[str]:
-        """Names of the complete folders in ``raw/``, one for a run or an import."""
+        """Return the names of the complete folders in ``raw/``, one for a run or an import."""
         raw = self.path / "raw"
         # quickly, as there may be many
         return [name for name in names(raw) if os.path.exists(f"{raw}/{name}/{RECORD}")]  # noqa: PTH110
 
     def run_folders(self) -> dict[str, str]:
-        """Ids of the complete runs, sorted, each with the name of its folder in ``raw/``."""
+        """Return the ids of the complete runs, sorted, each with its folder in ``raw/``."""
         folders = {
             run_id: name
             for name in self.folders()
@@ -580,7 +580,7 @@ class Store:
         return dict(sorted(folders.items()))
 
     def run_ids(self) -> list[str]:
-        """Ids of the complete runs, sorted."""
+        """Return the ids of the complete runs, sorted."""
         return list(self.run_folders())
 
     def records(self, name: str) -> Mapping[str, dict[str, Any]]:
@@ -599,7 +599,7 @@ class Store:
         return raw.records
 
     def runs(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Every complete run with its record, without reading its logs."""
+        """Return every complete run with its record, without reading its logs."""
         for records in map(self.records, self.folders()):
             yield from records.items()
 
@@ -610,7 +610,7 @@ class Store:
         self._write_json(f"excluded/{run_id}.json", {"cause": cause, "utc": _now()})
 
     def exclusions(self) -> dict[str, str]:
-        """Runs left out: id to reason."""
+        """Return the runs left out: id to reason."""
         causes = dict(
             self._read_json("exclusions.json") or {}
         )  # as version 0.1 kept them
@@ -705,7 +705,7 @@ def packed_records(records: Iterable[Mapping[str, Any]]) -> bytes:
 
 @lru_cache(maxsize=4)
 def imported_records(data: bytes) -> dict[str, dict[str, Any]]:
-    """Records of an import by run id.
+    """Return the records of an import by run id.
 
     ValueError if they are not such a list, or unpack to more than is sensible.
     """
@@ -720,13 +720,13 @@ def imported_records(data: bytes) -> dict[str, dict[str, Any]]:
 
 
 def is_experiment(path: Location) -> bool:
-    """Whether a folder or URL is that of one experiment."""
+    """Return whether a folder or URL is that of one experiment."""
     with explained(path):
         return (local(path) / _DECLARED).exists()
 
 
 def experiments(root: Location) -> list[str]:
-    """Experiments under a data root: the path of each.
+    """Return the experiments under a data root: the path of each.
 
     Examples
     --------
@@ -741,7 +741,7 @@ def experiments(root: Location) -> list[str]:
 
 
 def stores(path: Location | Iterable[Location]) -> list[Store]:
-    """The stores that a call names: one experiment, several, or all under a data root.
+    """Return the stores that a call names: one experiment, several, or all under a data root.
 
     StoreError if there is none.
     """

@@ -92,7 +92,7 @@ def _print_once(notice: str) -> None:
 
 
 def report_folder(location: str, name: str) -> Path:
-    """Where reports and exported tables go: to the folder ``reports`` next to the data.
+    """Return where reports and exported tables go: to the folder ``reports`` next to the data.
 
     Where those are elsewhere, of the installation, or cannot be written: to one in the working
     directory.

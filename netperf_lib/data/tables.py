@@ -137,7 +137,7 @@ class PartWriter(ExitStack):
 def detail(
     experiment: str, run_id: str, parsed: Sequence[ParsedRun]
 ) -> Iterator[tuple[TableName, pa.Table]]:
-    """Rows of a run for every table but ``runs``, a batch at a time."""
+    """Return rows of a run for every table but ``runs``, a batch at a time."""
     same = {"experiment": experiment, "run_id": run_id}
     for run in parsed:
         if points := [asdict(point) for point in run.percentiles]:
@@ -187,7 +187,7 @@ def runs_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
 
 
 def moment(text: str | None) -> datetime | None:
-    """A time as it is written; without a zone it is UTC, and None stays None."""
+    """Return a time as it is written; without a zone it is UTC, and None stays None."""
     at = datetime.fromisoformat(str(text)) if text else None
     return at.replace(tzinfo=UTC) if at and at.tzinfo is None else at
 
@@ -198,7 +198,7 @@ _COPIED = "experiment run_id round order deployment attempt notice".split()
 def run_row(
     record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str | None
 ) -> dict[str, Any]:
-    """One row of ``runs``: the plan, the hosts, and the results in the log."""
+    """Return one row of ``runs``: the plan, the hosts, and the results in the log."""
     trial = record["trial"]
     facts = (record.get("facts") or {}).get("client") or {}
     main = next(

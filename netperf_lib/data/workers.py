@@ -48,7 +48,7 @@ def run_all(
 
 @contextmanager
 def processes(count: int) -> Iterator[Executor | None]:
-    """An executor with this many processes, which end with this one; None for one process."""
+    """Yield an executor with this many processes, which end with this one; None for one process."""
     if count < 2:
         yield None
         return

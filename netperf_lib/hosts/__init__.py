@@ -95,7 +95,7 @@ def deployed(
     state: Path,
     workload: Workload | None = None,
 ) -> Iterator[Deployment]:
-    """Hosts for the duration of the block.
+    """Yield the hosts for the duration of the block.
 
     Those of an ephemeral source are removed after it, even after an error.
 

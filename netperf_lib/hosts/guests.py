@@ -190,7 +190,7 @@ def _facts(text: str) -> dict[str, Any]:
 
 
 def accelerated(guest: Mapping[str, Any] | str) -> bool | None:
-    """Whether a virtual function is up in the guest; None if its interfaces are not known."""
+    """Return whether a virtual function is up in the guest; None if that is not known."""
     if isinstance(guest, str) or not guest["nic"]:
         return None
     return any(
@@ -220,7 +220,7 @@ def one_machine(
 
 
 def guest_proofs(requested: bool | None, guest: Mapping[str, Any] | str) -> list[Proof]:
-    """Proofs from one guest's facts: accelerated networking as `requested`."""
+    """Return the proofs from one guest's facts: accelerated networking as `requested`."""
     if isinstance(guest, str):
         return [Proof("facts of the guest", None, guest)]
     functions = [n for n in guest["nic"] if n[1] in VF_DRIVERS]

@@ -96,10 +96,10 @@ class Source(Protocol):
         """Remove what was placed: one deployment, or all. Safe to repeat."""
 
     def cost(self, experiment: Experiment, *, workload: Workload) -> Price:
-        """Cost of the hosts for the measurement."""
+        """Return the cost of the hosts for the measurement."""
 
     def spent(self, *, state: Path, done: float) -> float | None:
-        """Cost of the hosts so far, with this share of the plan `done`.
+        """Return the cost of the hosts so far, with this share of the plan `done`.
 
         None if they cost nothing.
         """

@@ -209,13 +209,13 @@ def _todo(trials: list[Trial], past: dict[str, _Past], attempts: int) -> list[Tr
 
 
 def is_complete(plan: Plan, store: Store, *, number: int = 1) -> bool:
-    """Whether deployment `number` is complete: every trial has a good run, or no attempt left."""
+    """Return whether every trial of deployment `number` has a good run, or no attempt left."""
     trials = [t for t in plan.trials if t.deployment == number]
     return not _todo(trials, _past(trials, store), plan.experiment.attempts)
 
 
 def failures(plan: Plan, store: Store) -> str | None:
-    """How many trials were tried without a good run, and why; None if there are none."""
+    """Return how many trials were tried without a good run, and why; None if there are none."""
     left = [p for p in _past(plan.trials, store).values() if p.attempts and not p.done]
     if not left:
         return None

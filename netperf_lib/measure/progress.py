@@ -37,7 +37,7 @@ class Display:
         self.task = self.bar.add_task("measuring", total=None, left="")
 
     def begin(self, trials: int, done: int, seconds: float) -> None:
-        """Measuring begins: `trials` scheduled, `done` already measured.
+        """Say that measuring begins: `trials` scheduled, `done` already measured.
 
         The rest takes `seconds`.
         """

@@ -62,7 +62,7 @@ class TrialRun:
         return self.files.enter_context((self.folder / name).open("wb", buffering=0))
 
     def message(self, side: str) -> str:
-        """The last message of one side: from its standard error, else from its log."""
+        """Return the last message of one side: from its standard error, else from its log."""
         words = _lines(self.folder / f"{side}.err")
         words = words or [
             run.error for run in self._log(side) if run.error and run.tool != UNREAD

@@ -89,7 +89,7 @@ def forest(
     where: Mapping[str, Any] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Comparisons as rows: both values, the change with its interval and margin, and the verdict.
+    """Draw comparisons as rows: both values, the change with interval and margin, and the verdict.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ BESIDE_NAMES = 36
 def limits(
     data: Any, *, where: Mapping[str, Any] | None = None, ax: Axes | None = None
 ) -> Axes:
-    """The throughput of each condition with the rate that each limit allows.
+    """Draw the throughput of each condition with the rate that each limit allows.
 
     Parameters
     ----------

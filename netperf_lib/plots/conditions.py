@@ -50,7 +50,7 @@ def rounds(
     where: Mapping[str, Any] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Every run in time order, and the median of each condition.
+    """Draw every run in time order, and the median of each condition.
 
     Conditions that are far apart get separate panels, each with its own axis.
 
@@ -153,7 +153,7 @@ def levels(
     where: Mapping[str, Any] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Median and interval of every condition, in rows.
+    """Draw median and interval of every condition, in rows.
 
     A table of `netperf_lib.levels` can be drawn, too.
 
@@ -213,7 +213,7 @@ def matrix(
     where: Mapping[str, Any] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Medians by client (row) and server (column): each direction is a cell of its own.
+    """Draw medians by client (row) and server (column): each direction is a cell of its own.
 
     Parameters
     ----------

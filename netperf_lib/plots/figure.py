@@ -170,13 +170,15 @@ def label_axis(
     wide = found.size and found.min() > 0 and found.max() > WIDE_RANGE * found.min()
     axis: Any = ax.xaxis if which == "x" else ax.yaxis
     unit, factor = _unit(info.unit, found)
+    scale = f" ({unit})" if unit else ""
     if wide:
+        scale = " (log scale)"
         (ax.set_xscale if which == "x" else ax.set_yscale)("log")
         round_ticks(axis, info.unit, found)
     else:
         axis.set_major_locator(MaxNLocator(6))
         axis.set_major_formatter(lambda v, _: f"{v / factor:,.6g}")
-    words = info.label + (" (log scale)" if wide else f" ({unit})" if unit else "")
+    words = info.label + scale
     axis.set_label_text(words if which == "x" else fill(words, UPRIGHT))
     other: Any = ax.yaxis if which == "x" else ax.xaxis
     figure: Any = ax.figure
@@ -233,7 +235,7 @@ def _columns(names: list[str], width: int) -> int:
 
 
 def legend_height(names: Iterable[str], width: int = LEGEND) -> float:
-    """Inches that a legend of these names takes."""
+    """Return the inches that a legend of these names takes."""
     names = list(names)
     return 0.17 * math.ceil(len(names) / _columns(names, width)) + 0.04 if names else 0
 
@@ -255,7 +257,7 @@ def each(counts: Iterable[int], noun: str = "run") -> str:
 
 
 def listed(values: Mapping[Any, Any], unit: str) -> str:
-    """Names with their values, for an alternative text."""
+    """Return names with their values, for an alternative text."""
     return "; ".join(
         f"{name} {format_value(float(value), unit)}" for name, value in values.items()
     )

@@ -34,7 +34,7 @@ def over_time(
     where: Mapping[str, Any] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Every run over time, the median of each period, and where the level changed.
+    """Draw every run over time, the median of each period, and where the level changed.
 
     Parameters
     ----------

@@ -189,7 +189,7 @@ class Answer:
         return "\n".join([repr(self.levels), *(f"  {line}" for line in words)])
 
     def parts(self) -> list[Any]:
-        """What a notebook shows: the headline, and the comparisons with what to do.
+        """Return what a notebook shows: the headline, and the comparisons with what to do.
 
         Of very many comparisons that nobody declared these are the largest.
         """

@@ -71,7 +71,7 @@ def cover(data: Results | Fleet) -> Cover:
 
 
 def root_of(data: Results | Fleet) -> str:
-    """The digest that ties this page to a folder; empty for a table made by hand."""
+    """Return the digest that ties this page to a folder; empty for a table made by hand."""
     store = store_of(data)
     return (store.root_digest() if store else None) or ""
 
@@ -89,13 +89,14 @@ def _facts(data: Results | Fleet) -> dict[str, str]:
     several = len(set(runs["experiment"])) > 1
     kind = (experiment.get("hosts") or {}).get("source")
     hosts = len({*runs["client"].dropna(), *runs["server"].dropna()})
+    source = f" ({kind})" if kind else ""
     claimed = Counter(HOLDS[claim["holds"]] for claim in stored(data))
     placement = [f"{claimed[HOLDS[True]]} of {claimed.total()} claims checked"]
     placement += [f"{words}: {n}" for words, n in claimed.items() if words != HOLDS[True]]
     rounds, deployments = runs["round"].nunique(), runs["deployment"].nunique()
     return {
         "Experiment": experiment.get("name") or _some(runs, "experiment"),
-        "Hosts": f"{hosts}{f' ({kind})' if kind else ''}" if hosts else "",
+        "Hosts": f"{hosts}{source}" if hosts else "",
         "Machine size": _some(runs, "client_vm_size", "server_vm_size"),
         "Regions": _some(runs, "client_region", "server_region"),
         "Rounds": f"{rounds} in {plural(deployments, 'deployment')}"

@@ -26,7 +26,7 @@ PageProgress = Callable[[int, int, str], None]
 
 
 def notebooks() -> dict[str, Path]:
-    """Notebooks that come with the library, by name, in the order of a report."""
+    """Return the notebooks that come with the library, by name, in the order of a report."""
     return {p.stem: p for p in sorted(shipped("notebooks").glob("*.ipynb"))}
 
 

@@ -79,7 +79,7 @@ def _lessons() -> Path:
 
 @cache
 def exercises() -> dict[str, Check]:
-    """The exercises, by name: ``CHECKS`` of the file ``checks.py`` beside the lessons."""
+    """Return the exercises, by name: ``CHECKS`` of the file ``checks.py`` beside the lessons."""
     checks: dict[str, Check] = runpy.run_path(str(_lessons() / "checks.py"))["CHECKS"]
     return checks
 
@@ -115,7 +115,7 @@ def _round_numbers(answer: Any) -> set[int] | None:
 
 
 def in_plain_words(answer: Any) -> str:
-    """A learner's words without case, article, punctuation and the like.
+    """Return a learner's words without case, article, punctuation and the like.
 
     "b)", "The PPG", "same-zone".
     """
@@ -216,7 +216,7 @@ def _plan(path: Any) -> str | None:
 
 
 def usual_experiment(named: str | os.PathLike[str] | None) -> Path:
-    """Folder of a measured experiment: the one that was named, the lab's, or the recorded one."""
+    """Return the folder of a measured experiment: the one named, the lab's, or the recorded one."""
     if named is not None:
         return Store.at(named).path.resolve()
     repository = Path(__file__).resolve().parents[2]

@@ -80,10 +80,9 @@ def _read(data: str | bytes, tool: str | None) -> list[ParsedRun]:
     if not text or text.isspace():
         error = "the log is empty: nothing was printed"
         return [ParsedRun(tool="unknown", status="failed", error=error)]
+    asked = [readers()[tool]] if tool else readers().values()
     around = "" if tool else foreign(text)
-    runs = (
-        [] if around else _runs(text, [readers()[tool]] if tool else readers().values())
-    )
+    runs = [] if around else _runs(text, asked)
     if not runs and tool:
         return _read(text, None)
     if not any(run.status == "ok" or run.contradictory for run in runs):

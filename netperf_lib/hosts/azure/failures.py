@@ -86,7 +86,7 @@ class AzError(AzureError):
 
 
 def kind_of(code: str, message: str = "") -> str:
-    """Kind of failure of an error code and its sentence."""
+    """Return the kind of failure of an error code and its sentence."""
     # since 2026 a missing second factor is refused as if by a policy
     if re.search(r"(?i)multi-?factor|\bMFA\b", message):
         return "login"
@@ -100,12 +100,12 @@ def kind_of(code: str, message: str = "") -> str:
 
 
 def error_of(what: str, error: Any) -> AzError:
-    """AzError from an error object of Azure: ``{code, message, details}``, possibly nested."""
+    """Return the AzError from an error of Azure: ``{code, message, details}``, possibly nested."""
     return _failure(what, list(_walk(error)) or [("Unknown", json.dumps(error)[:300])])
 
 
 def read_failure(what: str, exit_code: int, text: str) -> AzError:
-    """AzError from the standard error of an az command."""
+    """Return the AzError from the standard error of an az command."""
     causes = list(_documents(text))
     for shape in _TABLE["shapes"]["every"]:
         causes += re.findall(shape, text, re.MULTILINE)

@@ -62,7 +62,7 @@ class Leftover(Target):
     quiet: bool = False
 
     def expired(self, now: dt.datetime) -> bool:
-        """Whether it has expired; a group with an unreadable tag counts as expired."""
+        """Return whether it has expired; a group with an unreadable tag counts as expired."""
         try:
             return now >= dt.datetime.fromisoformat(self.expires_utc or "")
         except ValueError:

@@ -49,7 +49,7 @@ class Item:
     """As in `prices.toml`, or `transfer`."""
 
     def cost(self, hours: float, share: float = 1) -> float:
-        """Cost of so many hours, or of this share of the traffic, as far as known."""
+        """Return the cost of so many hours, or of this share of the traffic, as far as known."""
         return (
             self.quantity
             * (self.price or 0)
@@ -76,7 +76,7 @@ class Cost:
         return None if self.unknown else self.spent(self.hours, 1)
 
     def spent(self, hours: float, share: float) -> float:
-        """Cost after this many hours, with this share of the traffic, as far as known."""
+        """Return the cost after so many hours, with this share of the traffic, as far as known."""
         return sum(i.cost(hours, share) for i in self.items)
 
     @property
@@ -85,7 +85,7 @@ class Cost:
         return sum(i.cost(1, 0) for i in self.items if i.kind != "vm")
 
     def parts(self) -> tuple[str, ...]:
-        """What each part costs, by hours or by traffic; none if a price is unknown."""
+        """Return what each part costs, by hours or by traffic; none if a price is unknown."""
         units = {"transfer": "GB"}
         return tuple(
             f"{i.quantity:,.0f} {units.get(i.kind, '×')} {i.name}: "
@@ -159,7 +159,9 @@ def _price(what: str, region: str, kind: str, options: Options) -> float | None:
     unit, name = meter.get("unit", "1 Hour"), meter["name"].format(re.escape(sku))
     # of a price by steps, the first that is not free
     listed = [p for p in _listed(at, unit, name, region) if p > 0]
-    return min(listed) / (MONTH_H if "unit" in meter else 1) if listed else None
+    if not listed:
+        return None
+    return min(listed) / (MONTH_H if "unit" in meter else 1)
 
 
 def _transfer(path: str, source: str, target: str, options: Options) -> float | None:
@@ -187,7 +189,7 @@ def _transfer(path: str, source: str, target: str, options: Options) -> float | 
 
 
 def zone_of(region: str) -> str | None:
-    """Billing zone of a region, which determines the price of transfer; None: not known."""
+    """Return the billing zone of a region, which sets the price of transfer; None: not known."""
     zones: dict[str, str] = _TABLE["zones"]
     return next(
         (zone for zone, regions in zones.items() if re.search(regions, region)), None

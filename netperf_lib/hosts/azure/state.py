@@ -32,7 +32,7 @@ class Record(Target):
     """Prefixes that its port 22 is open to."""
 
     def age_h(self, now: dt.datetime) -> float:
-        """Hours since it was created."""
+        """Return the hours since it was created."""
         created = dt.datetime.fromisoformat(self.tags["netperf-created"])
         return max(0.0, (now - created).total_seconds() / 3600)
 

@@ -64,7 +64,7 @@ class Topology:
         return list(dict.fromkeys(v.region for v in self.vms))
 
     def public_addresses(self, public: bool) -> list[str]:
-        """Region of each public address: of VPN gateways, NAT gateways, and of `public` VMs."""
+        """Return the region of each public address: VPN and NAT gateways, and `public` VMs."""
         gateways = [g["region"] for g in self.gateways if g["kind"] == "Vpn"]
         nat = [n["region"] for n in self.networks if n["nat"]]
         return gateways + nat + ([v.region for v in self.vms] if public else [])

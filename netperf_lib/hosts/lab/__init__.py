@@ -63,7 +63,7 @@ class Status:
 
 
 def default_folder() -> Path:
-    """Folder of a lab if none is named: one per user, not shared."""
+    """Return the folder of a lab if none is named: one per user, not shared."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     return (
         Path(runtime, "netperf-lab")

@@ -29,7 +29,7 @@ def acquire(file: Path) -> int | None:
 
 
 def is_marked(file: Path) -> bool:
-    """Whether a lab wrote `file`.
+    """Return whether a lab wrote `file`.
 
     Not for the holder: closing the file anywhere in its process drops the lock.
     """

@@ -41,7 +41,7 @@ def check_linux() -> None:
 
 
 def search_path() -> str:
-    """Where programs are looked for.
+    """Return where programs are looked for.
 
     PATH, the environment of this Python, and the folders of administrators.
 
@@ -53,7 +53,7 @@ def search_path() -> str:
 
 
 def program(name: str) -> str | None:
-    """Path of a program, or None where it is not installed."""
+    """Return the path of a program, or None where it is not installed."""
     return shutil.which(name, path=search_path())
 
 

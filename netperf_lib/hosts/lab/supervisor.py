@@ -58,7 +58,7 @@ machine can only add to it; None: too much is lost, or it takes too long."""
 
 
 def added_us(way_us: Sequence[float], path: Link) -> float:
-    """What the emulation itself adds, from the least and the quartiles of what one way took.
+    """Return what the emulation itself adds, from the least and the quartiles of what one way took.
 
     By the least way, which a busy machine hardly changes: what it adds to the median would be
     missing when it is quiet again. By the median if the path has jitter, which the least way shows

@@ -180,7 +180,7 @@ class Options(_Strict):
         return self
 
     def address(self, name: str) -> str:
-        """Address of the host called `name` inside the lab."""
+        """Return the address of the host called `name` inside the lab."""
         return f"10.10.0.{FIRST_ADDRESS + [h.name for h in self.hosts].index(name)}"
 
     def host(self, name: str) -> LabHost:
@@ -188,7 +188,7 @@ class Options(_Strict):
         return {h.name: h for h in self.hosts}[name]
 
     def path(self, a: str, b: str) -> Link:
-        """Everything between the hosts `a` and `b`, one way, as requested."""
+        """Return everything between the hosts `a` and `b`, one way, as requested."""
         one, other = self.host(a), self.host(b)
         link = (
             self.links.get(f"{a}/{b}")
