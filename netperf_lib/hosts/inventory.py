@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
-from ..experiment.model import Address, Deployment, Experiment, Host, Proof, User
+from ..experiment.model import Address, Deployment, Experiment, Host, User
 from .guests import guest_proofs, guests, one_machine
-from .host_keys import pinned
 from .source import (
     NOTHING_KNOWN,
     Price,
@@ -76,9 +75,6 @@ class Options(_Declared):
     """Private key file, for hosts without one of their own."""
     ssh_config: str | None = None
     """OpenSSH configuration file, for hosts without one of their own."""
-    host_keys: Literal["known", "first-contact"] = "known"
-    """For hosts without `known_hosts`: `known` means keys in your own file; `first-contact` pins
-    the first key that a host presents, which is flagged, and refuses any other from then on."""
 
     @model_validator(mode="after")
     def _pairs_listed(self, info: ValidationInfo) -> Self:
@@ -101,19 +97,14 @@ def up(
         n for pair in experiment.pairs for n in (pair.client, pair.server)
     )
     hosts = tuple(_host(name, options.hosts[name], options) for name in names)
-    keys: dict[str, Proof] = {}
-    if options.host_keys == "first-contact":
-        hosts, keys = pinned(hosts, state / "host-keys")
     facts = guests(hosts, marker=f"inventory-{experiment.name}", wait_s=0)
-    proven = []
-    for host in hosts:
-        key = [keys[host.name]] if host.name in keys else []
-        proofs = (*key, *guest_proofs(host.accelerated, facts[host.name]))
-        proven.append(replace(host, proofs=proofs))
     deployment = Deployment(
         deployment_id=f"inventory-{experiment.name}-{number}",
         source="inventory",
-        hosts=tuple(proven),
+        hosts=tuple(
+            replace(h, proofs=tuple(guest_proofs(h.accelerated, facts[h.name])))
+            for h in hosts
+        ),
         proofs=one_machine(
             ((pair.client, pair.server) for pair in experiment.pairs), facts
         ),

@@ -572,6 +572,5 @@ def _unverified(host: Host) -> str:
             )
     return (
         f"its host key is not known: {pinned} has none of {host.address}; ssh there once and "
-        "compare the key, or, for "
-        "hosts of your own, declare hosts.options.host_keys: first-contact"
+        "compare the key"
     )

@@ -89,7 +89,8 @@ def test_a_proxy_command_of_the_users_own_runs_nothing_of_the_address(tmp_path):
     assert not witness.exists()
 
 
-def test_two_names_of_one_machine_are_no_pair(tmp_path):
+async def test_two_names_of_one_machine_are_no_pair(tmp_path):
+    """From a running event loop, as in a notebook."""
     server = Sshd(tmp_path / "sshd")
     machine = {
         "address": "127.0.0.1",
