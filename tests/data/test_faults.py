@@ -19,6 +19,7 @@ import pytest
 import netperf_lib as npl
 from netperf_lib.data import logs
 from netperf_lib.data.files import scratch
+from netperf_lib.data.ingest import make_part, read_part, tables_of
 from netperf_lib.data.layout import Store, trial_of
 from netperf_lib.errors import NetperfError, explain
 
@@ -86,11 +87,26 @@ COMMANDS = {import_few: 10, ingest: 6, collect: 2, report: 1}
 def state(place):
     """The names of all files but the raw ones, also of drafts, and the runs that are complete."""
     assert npl.verify(place) == []
+    tables_agree(place)
     names = {str(path.relative_to(place)) for path in place.rglob("*")}
     runs = npl.load(place).query("status == 'ok'")
     ids = map(trial_of, runs["run_id"])
     kept = {name for name in names if not name.startswith(("raw/d", "tables"))}
     return kept, sorted(zip(ids, runs["placement"], runs["round"], strict=True))
+
+
+def tables_agree(place):
+    """Tables that are not known to be behind are those that the logs give."""
+    store = Store.at(place)
+    found = tables_of(store, store.path)
+    with tempfile.TemporaryDirectory() as folder:
+        for block in found.blocks.keys() - found.behind.keys():
+            make_part(store, Path(folder), block, found.blocks[block], "")
+        fresh = Path(folder, "tables")
+        for part in fresh.glob("*/*.parquet"):
+            assert read_part(place / "tables" / part.relative_to(fresh)).equals(
+                read_part(part)
+            )
 
 
 def outcome(command, request, place):
