@@ -11,7 +11,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from textwrap import fill
@@ -200,8 +199,7 @@ TUTORIAL = "azure-placement"
     help="Check what an experiment needs in your Azure subscription (default: the one of the "
     "tutorial).",
 )
-@as_json
-def doctor(azure: str | None, as_json: bool) -> None:
+def doctor(azure: str | None) -> None:
     """Report what is missing on this machine and how to install it.
 
     With --azure: check login, zones, sizes, quota, access, price and time, and have Azure validate
@@ -210,23 +208,20 @@ def doctor(azure: str | None, as_json: bool) -> None:
     from .hosts.prerequisites import doctor as look
 
     if azure:
-        _examine(azure, as_json)
+        _examine(azure)
         return
     findings = look()
-    if as_json:
-        _print_json([asdict(f) for f in findings])
-    else:
-        for f in findings:
-            state = "ok" if f.ok else "missing"
-            _echo(f"{state:7}  {f.what:13}  {f.needed_for:18}  {f.found}".rstrip())
-        for f in findings:
-            if f.remedy:  # on a line of its own, so that it can be copied whole
-                _echo(f"{f.what} ({f.needed_for}): {f.remedy}")
+    for f in findings:
+        state = "ok" if f.ok else "missing"
+        _echo(f"{state:7}  {f.what:13}  {f.needed_for:18}  {f.found}".rstrip())
+    for f in findings:
+        if f.remedy:  # on a line of its own, so that it can be copied whole
+            _echo(f"{f.what} ({f.needed_for}): {f.remedy}")
     if not all(f.ok for f in findings if f.needed_for != "Azure"):
         sys.exit(1)
 
 
-def _examine(file: str, as_json: bool) -> None:
+def _examine(file: str) -> None:
     """Print what can be known before the hosts of an experiment are created.
 
     Exit code 1 if something prevents it.
@@ -236,17 +231,13 @@ def _examine(file: str, as_json: bool) -> None:
 
     if file == TUTORIAL:
         file = str(shipped("data", "experiments", f"{file}.yaml"))
-    rows = []
+    good = True
     for subject, words, fine in examine(file):
-        rows.append({"what": subject, "ok": fine, "found": words})
-        if not as_json:
-            _echo(f"{'ok' if fine else 'PROBLEM':7}  {subject:13}  {words}")
-    if as_json:
-        _print_json(rows)
-    if not all(row["ok"] for row in rows):
+        good &= fine
+        _echo(f"{'ok' if fine else 'PROBLEM':7}  {subject:13}  {words}")
+    if not good:
         sys.exit(1)
-    if not as_json:
-        _echo(f"npl run {file}")
+    _echo(f"npl run {file}")
 
 
 @_command("npl plan data/experiments/lab.yaml")
@@ -277,30 +268,23 @@ def plan(as_json: bool, **options: Any) -> None:
 
 @_command("npl init mine.yaml --hosts lab --question placement")
 @argument("file", type=FILE)
-@option(
-    "--hosts", type=click.Choice(list(HOST_SOURCES)), help="Where the hosts come from."
+@switch(
+    "--hosts",
+    default="lab",
+    type=click.Choice(list(HOST_SOURCES)),
+    help="Where the hosts are.",
 )
-@option("--question", type=click.Choice(list(QUESTIONS)), help="The question to answer.")
-@option("--rounds", type=click.IntRange(min=1), help="Number of rounds to measure.")
-def init(file: Path, hosts: str | None, question: str | None, rounds: int | None) -> None:
-    """Write a commented experiment file to start from.
-
-    Prompts for options that are not given.
-    """
+@switch(
+    "--question",
+    default="placement",
+    type=click.Choice(list(QUESTIONS)),
+    help="The question to answer.",
+)
+@switch("--rounds", default=10, type=click.IntRange(min=1), help="How many rounds.")
+def init(file: Path, hosts: str, question: str, rounds: int) -> None:
+    """Write a commented experiment file to start from."""
     if file.exists():
         raise click.UsageError(f"{file} exists; choose another name")
-
-    def ask(text: str, default: Any, kind: Any) -> Any:
-        return (
-            click.prompt(text, default, type=kind, err=True)
-            if sys.stdin.isatty()
-            else default
-        )
-
-    hosts = hosts or ask("Where are the hosts?", "lab", click.Choice(list(HOST_SOURCES)))
-    about = "What is the question about?"
-    question = question or ask(about, "placement", click.Choice(list(QUESTIONS)))
-    rounds = rounds or ask("How many rounds?", 10, click.IntRange(min=1))
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).strip("-._") or "experiment"
     with naming(file):
         file.write_text(starter(name, hosts, question, rounds), "utf-8")
@@ -366,10 +350,8 @@ def exclude(experiment: str, run_id: str, because: str) -> None:
     metavar="DIGEST",
     help="Check that this root digest, from a report, is that of the folder.",
 )
-@workers
-@as_json
-def verify(folder: str, as_json: bool, root: str | None, workers: int) -> None:
-    """Check that raw runs are unchanged and the tables agree.
+def verify(folder: str, root: str | None) -> None:
+    """Check by their digests that raw runs are unchanged.
 
     Changes nothing. The exit code is 1 if a problem was found. Also prints the root digest, which
     identifies everything that was declared and measured: with it, anyone can check later that
@@ -377,23 +359,16 @@ def verify(folder: str, as_json: bool, root: str | None, workers: int) -> None:
     """
     from .data.layout import stores
     from .data.verify import verify as do
-    from .data.workers import processes
     from .metrics import plural
 
-    with _progress("checking") as progress, processes(workers) as executor:
-        problems = do(folder, progress, root=root, executor=executor)
-    if as_json:
-        _print_json(problems)
-    elif problems:
+    if problems := do(folder, root=root):
         _echo("\n".join(problems))
-    else:
-        checked = stores(folder)
-        runs = sum(len(store.run_ids()) for store in checked)
-        _echo(f"no problems found in {plural(runs, 'run')}")
-        for store in checked:
-            _echo(f"root {store.root_digest()}  {store.url}")
-    if problems:
         sys.exit(1)
+    checked = stores(folder)
+    runs = sum(len(store.run_ids()) for store in checked)
+    _echo(f"no problems found in {plural(runs, 'run')}")
+    for store in checked:
+        _echo(f"root {store.root_digest()}  {store.url}")
 
 
 @_command(
@@ -420,20 +395,12 @@ def verify(folder: str, as_json: bool, root: str | None, workers: int) -> None:
     type=click.Choice(["worse", "inconclusive", "no verdict"]),
     help="Exit with code 3 if a comparison has this verdict; can be repeated.",
 )
-@flag("--csv", "as_csv", help="Print CSV for a spreadsheet.")
-@flag(
-    "--markdown",
-    "as_markdown",
-    help="Print Markdown, for a comment on a pull request.",
-)
 @as_json
 def compare(
     folder: str,
     after: str | None,
     by: str | None,
     fail_on: tuple[str, ...],
-    as_csv: bool,
-    as_markdown: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -448,8 +415,6 @@ def compare(
     from .analysis import gate
     from .data.imports import are_logs
 
-    if as_json + as_csv + as_markdown > 1:
-        raise click.UsageError("choose one of --json, --csv and --markdown")
     if after is None:
         _refuse("with one folder", "where_after")
     if not any(are_logs(side) for side in (folder, after) if side is not None):
@@ -459,11 +424,9 @@ def compare(
     )
     if as_json:
         _print_json({"summary": family.summary, "lead": list(lead), **result.to_dict()})
-    elif as_csv:
-        _print_csv(family.to_frame())
     else:
         levels = getattr(result, "levels", None)
-        _print_verdicts(levels, family, lead, two=after is not None, markdown=as_markdown)
+        _print_verdicts(levels, family, lead, two=after is not None)
     if fail_on:
         _say(gate.check(family, fail_on))
 
@@ -494,22 +457,8 @@ def _verdicts(
     return lead.family, lead.family, lead.lines
 
 
-def _print_csv(table: pd.DataFrame) -> None:
-    from .errors import as_cell
-
-    cells = table.rename(columns=as_cell).map(
-        lambda v: as_cell(v) if isinstance(v, str) else v
-    )
-    _echo(cells.to_csv(index=False), nl=False)
-
-
 def _print_verdicts(
-    levels: Table | None,
-    family: Family,
-    lead: Sequence[str],
-    *,
-    two: bool,
-    markdown: bool,
+    levels: Table | None, family: Family, lead: Sequence[str], *, two: bool
 ) -> None:
     from .analysis import lines
     from .analysis.result import quantity
@@ -518,16 +467,13 @@ def _print_verdicts(
     notes = [*family.warnings, family.note]
     blocks = ["\n".join(map(lines.wrapped, lead))] if lead else []
     blocks += [f"{quantity(levels.metric or '')}\n{levels}"] if levels is not None else []
-    text = "\n\n".join(
-        [*blocks, lines.text(lines.lines(family, two=two), heads, notes=notes)]
-    )
-    _echo(lines.fenced(text) if markdown else text)
+    table = lines.text(lines.lines(family, two=two), heads, notes=notes)
+    _echo("\n\n".join([*blocks, table]))
 
 
 @_command("npl limits results/lab")
 @experiment
-@as_json
-def limits(experiment: str, as_json: bool) -> None:
+def limits(experiment: str) -> None:
     """Print what limits the throughput of each condition.
 
     Prints the cause (link, window, loss, cpu, rate or not known), its evidence, and what raising
@@ -535,11 +481,7 @@ def limits(experiment: str, as_json: bool) -> None:
     """
     from .analysis import limits as transfers
 
-    held = transfers.limits(experiment)
-    if as_json:
-        _print_json([one.to_dict() for one in held])
-    else:
-        _echo(repr(held))
+    _echo(repr(transfers.limits(experiment)))
 
 
 @_command("npl show results/lab")

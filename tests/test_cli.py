@@ -111,12 +111,10 @@ def test_what_a_plan_costs_in_azure_is_never_zero(tmp_path, prices, unknown, abo
 def test_doctor_says_what_is_missing_and_how_to_get_it(tmp_path):
     python = Path(sys.executable)
     (tmp_path / "python").symlink_to(python)
-    told = json.loads(shown("doctor", "--json", code=1, PATH=str(tmp_path)))
-    findings = {finding["what"]: finding for finding in told}
-    assert findings["Python"]["ok"] is True
-    missing = {
-        what: shlex.split(f["remedy"]) for what, f in findings.items() if not f["ok"]
-    }
+    told = shown("doctor", code=1, PATH=str(tmp_path))
+    assert re.search("^ok +Python", told)
+    remedies = re.findall(r"^(\S+) \([\w ]+\): (.*)$", told, re.MULTILINE)
+    missing = {what: shlex.split(remedy) for what, remedy in remedies}
     assert missing["qperf"][-3:] == ["apt-get", "install", "qperf"]
     pip = missing.get(
         "az", [sys.executable, *"-m pip install azure-cli".split()]
@@ -175,7 +173,7 @@ TAKING_ONE = """
     up {} --dry-run
     down {}
     ingest {} --workers 1
-    verify {} --workers 1
+    verify {}
     compare {}
     report {}
     lab shell a true --folder {}
@@ -290,11 +288,6 @@ def test_show_says_what_is_in_an_experiment():
     assert "throughput_bps: Throughput at the receiver" in text
     (one,) = json.loads(shown("show", RECORDED, "--json"))
     assert one["factors"]["placement"] == "ppg, same-zone, cross-zone, cross-region"
-
-
-def test_formats_that_exclude_each_other_are_refused():
-    text = shown("compare", RECORDED, "--json", "--csv", code=2)
-    assert "choose one of --json, --csv and --markdown" in text
 
 
 def test_a_dry_run_ends_in_words():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -115,12 +114,3 @@ def text(
 def wrapped(words: str) -> str:
     """A sentence at the width of the text."""
     return textwrap.fill(words, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
-
-
-def fenced(words: str) -> str:
-    """The text as a block of Markdown that shows it as it is.
-
-    Calls nobody who is named in it.
-    """
-    fence = "`" * max([3, *(len(ticks) + 1 for ticks in re.findall("`+", words))])
-    return f"{fence}\n{words}\n{fence}"

@@ -1,6 +1,5 @@
 """Two measurements, condition by condition; a gate on the verdicts; tables for a spreadsheet."""
 
-import io
 import json
 import math
 import re
@@ -15,7 +14,7 @@ from click.testing import CliRunner
 from netperf_lib.analysis import Family, gate
 from netperf_lib.analysis.compare import between, compare
 from netperf_lib.analysis.judging import judge
-from netperf_lib.analysis.lines import fenced, lines, text
+from netperf_lib.analysis.lines import lines, text
 from netperf_lib.analysis.runs import Observed
 from netperf_lib.cli import npl as cli
 from netperf_lib.data.load import read
@@ -244,8 +243,8 @@ def test_thirty_comparisons_fit_on_a_page_of_80_columns():
     assert out.index(next(x for x in out if x.endswith("worse"))) < 6
 
 
-def test_a_block_of_markdown_is_closed_by_no_label():
-    assert fenced("a\n```\nb") == "````\na\n```\nb\n````"
+def printed_verdicts(printed):
+    return {c["verdict"] for c in json.loads(printed)["comparisons"]}
 
 
 def test_what_is_not_decided_says_its_interval_and_why():
@@ -292,12 +291,9 @@ def test_exit_codes_and_formats(python, tmp_path):
         "--by",
         "placement,streams,tcp_buffer_bytes",
     )
-    done = npl(*twice, "--csv")
+    done = npl(*twice, "--json")
     assert done.returncode == 0, done.stderr
-    assert set(pd.read_csv(io.StringIO(done.stdout))["verdict"]) <= {
-        "equivalent",
-        "inconclusive",
-    }
+    assert printed_verdicts(done.stdout) <= {"equivalent", "inconclusive"}
     refused = npl(
         *twice,
         "--margin",
@@ -323,9 +319,9 @@ def test_exit_codes_and_formats(python, tmp_path):
             "--metric",
             "latency_oneway_us",
         )
-        gated = npl("compare", RECORDED, RECORDED, *sides, "--fail-on", "worse", "--csv")
+        gated = npl("compare", RECORDED, RECORDED, *sides, "--fail-on", "worse", "--json")
         assert gated.returncode == code, gated.stderr
-        assert set(pd.read_csv(io.StringIO(gated.stdout))["verdict"]) == {verdict}
+        assert printed_verdicts(gated.stdout) == {verdict}
         assert ("gate: worse" in gated.stderr) == (verdict == "worse")
     assert npl("compare", RECORDED, tmp_path / "nowhere").returncode == 1
     assert npl("compare", RECORDED, RECORDED, "--where", "deployment").returncode == 2

@@ -339,14 +339,7 @@ def test_the_roofs_over_a_load_are_those_of_its_streams():
     assert load.bps < load.roofs["receive window"]
 
 
-def test_the_command_prints_objects_and_lines():
-    result = CliRunner().invoke(command, ["limits", str(LAB), "--json"])
-    one = next(
-        one for one in json.loads(result.output) if one["condition"]["streams"] == 2
-    )
-    assert one["condition"]["placement"] == "cross-region"
-    assert {"cause", "share", "evidence", "ceiling_bps", "next"} <= set(one)
-    assert one["cause"] == "window"
+def test_the_command_prints_lines():
     shown = CliRunner().invoke(command, ["limits", str(LAB)]).output
     assert "limited by: receive window, 1 MiB over 20 ms" in shown
     assert "sampled while they ran." in shown

@@ -20,7 +20,6 @@ import pypdf
 import pyte
 import pytest
 from bs4 import BeautifulSoup
-from markdown_it import MarkdownIt
 from rich.console import Console
 from wcwidth import wcwidth
 
@@ -295,8 +294,6 @@ def escapes(tmp_path_factory):
     [
         "compare {}",
         "compare {} --by placement",
-        "compare {} --markdown",
-        "compare {} --csv",
         "compare {} --json",
         "compare {} --by placement --where placement=x",
         "verify {}",
@@ -365,8 +362,6 @@ def test_generated_labels_are_text_in_every_format(compared, seed):
     shown = visible(lines.text(rows))
     assert not CONTROL.search(shown)
     is_as_printed(shown)
-    block = MarkdownIt("commonmark").parse(lines.fenced(lines.text(rows, notes=labels)))
-    assert [token.type for token in block] == ["fence"]
     flat, book = pd.DataFrame({"label": map(as_cell, labels)}), io.BytesIO()
     written = io.StringIO(flat.to_csv(index=False))
     again = pd.read_csv(written, dtype=str, keep_default_na=False)["label"]
@@ -498,15 +493,6 @@ def test_a_page_of_any_factor_has_a_file_in_the_folder_of_reports():
         Path(key).name == key and len(f".{key}.ipynb".encode()) < 256 for key in keys
     )
     assert keys[-1] == "factor-team-latency"
-
-
-def test_a_label_in_a_pull_request_is_code(compared):
-    """GitHub looks for names, numbers and links everywhere but in code."""
-    text = "@org/team fixes #12\n```\n<img src=x>"
-    shown = lines.fenced(lines.text([replace(compared[0], name=text)], notes=[text]))
-    rendered = BeautifulSoup(MarkdownIt("commonmark").render(shown), "html.parser")
-    assert [tag.name for tag in rendered.find_all()] == ["pre", "code"]
-    assert rendered.get_text().count("@org/team") == 2
 
 
 @pytest.mark.parametrize(
