@@ -105,9 +105,9 @@ def tun(mode):
         mknod -m {mode} /dev/net/tun c 10 200"""
 
 
-def somebody(shell="/bin/sh"):
-    return f"""cp -p /etc/passwd /mnt/passwd
-        echo somebody:x:4321:4321::/tmp:{shell} >> /mnt/passwd
+def somebody():
+    return """cp -p /etc/passwd /mnt/passwd
+        echo somebody:x:4321:4321::/tmp:/bin/sh >> /mnt/passwd
         mount --bind /mnt/passwd /etc/passwd"""
 
 
@@ -155,9 +155,9 @@ def test_root_with_a_locked_password_can_log_in():
         (
             "mount -t tmpfs none /dev/net",
             "",
-            "needs /dev/net/tun, which is missing: run 'sudo modprobe tun'",
+            r"network devices here \(No such file.*: run 'sudo modprobe tun; sudo chmod",
         ),
-        (f"{somebody()}\n{tun('600')}", AS_SOMEBODY, "run 'sudo chmod 666 /dev/net/tun'"),
+        (f"{somebody()}\n{tun('600')}", AS_SOMEBODY, r"devices.*\(Permission denied\)"),
         (
             "mount --bind /dev/null $(command -v sshd)",
             "",
@@ -172,10 +172,9 @@ def test_root_with_a_locked_password_can_log_in():
         (
             "",
             "setpriv --bounding-set=-sys_admin",
-            "may not create network namespaces.*start that with '--privileged'",
+            "may not create network namespaces.*a container with '--privileged'",
         ),
         ("", f"{AS_SOMEBODY}", "user id 4321 has no entry in /etc/passwd"),
-        (somebody("/usr/sbin/nologin"), AS_SOMEBODY, "runs no commands.*chsh"),
         pytest.param(
             "",
             "unshare -Ur sh -c 'echo 0 > /proc/sys/user/max_net_namespaces; exec \"$@\"' sh",

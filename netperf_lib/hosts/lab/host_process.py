@@ -14,7 +14,6 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -29,11 +28,6 @@ SSHD_FOLDER = Path("/run/netperf-lab")
 HOME = Path("/run/home")
 """Home folder on a host: the shell start-up files of the real home must not affect a
 measurement."""
-
-SCRATCH = ("/tmp", "/var/tmp")  # noqa: S108  these are hidden, not used
-"""Folders of which every host gets its own, where that is permitted."""
-SHARED = "is the one of this machine"
-"""Warning about a folder that could not be hidden."""
 
 _NETWORK = """link set lo up
 link set eth0 mtu {mtu} txqueuelen 1000 up
@@ -150,26 +144,15 @@ class HostProcess:
             f"{self.options.address(h.name)} {h.name}\n" for h in self.options.hosts
         )
         names.write_text(f"127.0.0.1 localhost\n{lines}")
-        # open before the first is hidden, because the lab's folder may be under /tmp or /run
+        # open before /run is hidden, as the lab's folder may be there
         views = {"/etc/hosts": os.open(names, os.O_PATH)}
         if unlocked := _unlocked_shadow():
             shadow = self.folder / "shadow"
             shadow.touch(mode=0o600)
             shadow.write_text(unlocked)
             views["/etc/shadow"] = os.open(shadow, os.O_PATH)
-        for path in SCRATCH:
-            own = self.folder / path.strip("/").replace("/", "-")
-            own.mkdir()
-            own.chmod(0o1777)
-            views[path] = os.open(own, os.O_PATH)
-            for prefix in map(
-                Path, dict.fromkeys((sys.prefix, sys.base_prefix))
-            ):  # Python, and tools beside it
-                if prefix.is_relative_to(path):
-                    (own / prefix.relative_to(path)).mkdir(parents=True, exist_ok=True)
-                    views[str(prefix)] = os.open(prefix, os.O_PATH)
         for path, fd in views.items():
-            yield f"{path} {SHARED}", partial(namespace.bind, fd, path)
+            yield f"{path} is the one of this machine", partial(namespace.bind, fd, path)
 
     def _prepare_sshd(self) -> int:
         """Give the host a /run of its own with what sshd reads.

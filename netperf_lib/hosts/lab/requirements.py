@@ -1,4 +1,4 @@
-"""Requirements for running a lab on this machine: one check, one sentence and one remedy each."""
+"""Requirements for running a lab on this machine."""
 
 from __future__ import annotations
 
@@ -16,8 +16,15 @@ _PROGRAMS = {
     "iproute2": ("ip", "tc"),
 }
 """Package to the programs of it that every lab needs."""
-_TUN = Path("/dev/net/tun")
-_APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+_FOR_DEVICES = (
+    "run 'sudo modprobe tun; sudo chmod 666 /dev/net/tun'; a container needs "
+    "'--device /dev/net/tun --cap-add NET_ADMIN --cap-add SYS_ADMIN'"
+)
+_FOR_NAMESPACES = (
+    "run the lab with sudo, a container with '--privileged'; for ordinary users 'sudo sysctl "
+    "kernel.apparmor_restrict_unprivileged_userns=0 kernel.unprivileged_userns_clone=1', and "
+    "raise user.max_net_namespaces and user.max_user_namespaces where none are left"
+)
 
 
 def check() -> None:
@@ -27,8 +34,7 @@ def check() -> None:
         for name in programs:
             need(name, package, "the lab needs")
     _check_user()
-    _check_tun()
-    _check_namespaces()
+    _check_kernel()
 
 
 def check_linux() -> None:
@@ -69,76 +75,38 @@ def _check_user() -> None:
     import pwd  # not on Windows
 
     try:
-        shell = pwd.getpwuid(os.geteuid()).pw_shell or "/bin/sh"
+        pwd.getpwuid(os.geteuid())
     except KeyError:
         raise LabError(
             f"user id {os.geteuid()} has no entry in /etc/passwd, so sshd refuses logins: add one"
         ) from None
-    if not os.access(shell, os.X_OK) or Path(shell).name in ("nologin", "false"):
-        raise LabError(
-            f"the login shell of this user, {shell}, runs no commands: change it ('chsh -s "
-            "/bin/sh')"
-        )
 
 
-def _check_tun() -> None:
-    if not _TUN.exists():
-        raise LabError(
-            f"the lab needs {_TUN}, which is missing: run 'sudo modprobe tun', or in a container "
-            "start that with "
-            f"'--device {_TUN} --cap-add NET_ADMIN --cap-add SYS_ADMIN'"
-        )
-    try:
-        os.close(os.open(_TUN, os.O_RDWR))
-    except OSError as error:
-        remedy = (
-            f"run 'sudo chmod 666 {_TUN}'"
-            if os.geteuid()
-            else "allow the device in this container"
-        )
-        raise LabError(
-            f"the lab may not open {_TUN} ({error.strerror}): {remedy}, or run the lab as root"
-        ) from None
+_DEVICE = 128
+"""Added to the number of an error of the device."""
 
 
-def _check_namespaces() -> None:
+def _check_kernel() -> None:
     """Try in a child what every host will do: create namespaces, and a TUN device in them."""
     from . import namespace  # only on Linux
 
-    reading, writing = os.pipe()
     if (child := os.fork()) == 0:
-        failed = errno.EIO
+        failed, step = errno.EIO, 0
         try:
             namespace.enter_own()
-            os.write(writing, b".")  # what fails from here on is the device
+            step = _DEVICE
             namespace.open_tun("probe")
-            failed = 0
+            failed = step = 0
         except OSError as error:
             failed = error.errno or errno.EIO
         finally:
-            os._exit(failed)
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        at_device = bool(pipe.read())
-    if not (failed := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])):
-        return
-    why = os.strerror(failed)
-    if at_device:
-        raise LabError(
-            f"the lab cannot create a network device through {_TUN} ({why}): load the tun module "
-            "of this kernel"
-        )
-    if failed == errno.ENOSPC:
-        names = "user.max_net_namespaces and user.max_user_namespaces"
-        remedy = f"none are left: raise the sysctls {names}"
-    elif os.geteuid() == 0:
-        remedy = "in a container, start that with '--privileged'"
-    elif _APPARMOR.exists() and _APPARMOR.read_text().strip() == "1":
-        allow = f"sudo sysctl kernel.{_APPARMOR.name}=0"
-        remedy = f"AppArmor forbids them for ordinary users: run the lab with sudo, or '{allow}'"
-    else:
-        remedy = (
-            "run the lab with sudo, or allow user namespaces (sysctl "
-            "kernel.unprivileged_userns_clone=1)"
-        )
-    raise LabError(f"the lab may not create network namespaces here ({why}): {remedy}")
+            os._exit(failed + step)
+    failed = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if failed:
+        why = os.strerror(failed % _DEVICE)
+        if failed > _DEVICE:
+            raise LabError(
+                f"the lab may not create network devices here ({why}): {_FOR_DEVICES}"
+            )
+        what = "the lab may not create network namespaces here"
+        raise LabError(f"{what} ({why}): {_FOR_NAMESPACES}")

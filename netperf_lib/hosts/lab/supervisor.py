@@ -27,7 +27,7 @@ from ...experiment.model import Deployment, Host, Proof
 from ...metrics import format_value
 from . import namespace, requirements
 from .emulator import Emulator
-from .host_process import HOME, SCRATCH, SHARED, SSHD_FOLDER, HostProcess
+from .host_process import HOME, SSHD_FOLDER, HostProcess
 from .topology import STRETCH, Link, Options
 
 log = logging.getLogger(__name__)
@@ -159,12 +159,9 @@ class Supervisor:
             hosts.append(
                 Host(address="127.0.0.1", owned=True, proofs=tuple(proofs), **own, **same)
             )
-        warnings = [warning for host in self.warnings.values() for warning in host]
         delays = ""
         if options.links == Options().links:
             delays = f"its delays inside a region are {STRETCH} times those of a real one, and "
-        claim = "every host has a home, /run, /tmp and /var/tmp of its own"
-        shared = [w for w in warnings if any(f"{path} {SHARED}" in w for path in SCRATCH)]
         return Deployment(
             deployment_id=f"lab-{number}",
             source="lab",
@@ -172,13 +169,6 @@ class Supervisor:
             notice=f"Emulated hosts: network namespaces of one Linux machine; {delays}"
             "its numbers say nothing about a real cloud.",
             created_utc=datetime.now(UTC).isoformat(timespec="seconds"),
-            proofs=(
-                Proof(
-                    claim,
-                    not shared,
-                    "all else is the file system of this machine, which every host sees",
-                ),
-            ),
         )
 
     def _requested_us(self, other: str) -> float:
