@@ -29,7 +29,7 @@ from ..experiment.estimate import trial_s
 from ..experiment.model import Deployment, Trial
 from ..experiment.schedule import Plan, trial_levels
 from .event_loop import finish
-from .progress import Display
+from .progress import Progress
 from .session import HostSession
 from .ssh import MAX_LOGINS
 from .trial import TrialRun, missing, now
@@ -76,7 +76,7 @@ def collect(
     store: Store,
     *,
     number: int = 1,
-    progress: Display | None = None,
+    progress: Progress | None = None,
     install: bool = False,
     enough: Callable[[], str | None] | None = None,
     spent: Callable[[], str | None] | None = None,
@@ -94,8 +94,8 @@ def collect(
         Where the runs go.
     number : int
         Which deployment of the plan this is, from 1.
-    progress : Display, optional
-        Receives the events; default: a display on standard error.
+    progress : Progress, optional
+        Receives the events; default: lines on standard error.
     install : bool
         Install missing tools on the hosts.
     enough : callable, optional
@@ -115,12 +115,12 @@ def collect(
         The plan names a host that the deployment does not have, or another collector measures on
         one.
     """
-    display = progress or Display()
+    lines = progress or Progress()
     # outside the hierarchy of loggers: two measurements in one process do not share it
     log = logging.Logger("collect", logging.INFO)
     with (
         store.lock(),
-        closing(_LogFile(own_path(store.path, "collect.log"), display.say)) as file,
+        closing(_LogFile(own_path(store.path, "collect.log"), lines.say)) as file,
     ):
         log.addHandler(file)
         collector = _Collector(
@@ -128,7 +128,7 @@ def collect(
             deployment,
             store,
             number,
-            display,
+            lines,
             install,
             log,
             enough,
@@ -140,10 +140,8 @@ def collect(
             stopped = CollectError(f"terminated by a signal; {again}")
             return finish(collector.collect(), stopped=stopped)
         except KeyboardInterrupt:
-            display.say(f"interrupted; {again}")
+            lines.say(f"interrupted; {again}")
             raise
-        finally:
-            display.end()
 
 
 class _LogFile(logging.FileHandler):
@@ -267,7 +265,7 @@ class _Collector:
     deployment: Deployment
     store: Store
     number: int
-    progress: Display
+    progress: Progress
     install: bool
     log: logging.Logger
     enough: Callable[[], str | None] | None
@@ -445,7 +443,6 @@ class _Collector:
 
         None if it should wait for an unreachable host.
         """
-        self.progress.started(trial)
         waits = (
             s.wait(self.patience_s if patient else 0.0, self.progress.say)
             for s in self._of(trial)
@@ -489,7 +486,7 @@ class _Collector:
         )
         for warning in record["warnings"]:
             self.log.warning("%s %s", run_id, warning)
-        self.progress.ended(trial, run_id, why, sum(self.remaining.values()))
+        self.progress.ended(trial.round, run_id, why, sum(self.remaining.values()))
         if self.experiment.pause_s and self.remaining:  # no pause after the last trial
             await asyncio.sleep(self.experiment.pause_s)
         return record | {"reached": not outage}

@@ -18,8 +18,6 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from statistics import median
 
-from rich.console import Console
-
 from netperf_lib.analysis.limits import UNKNOWN, of_run
 from netperf_lib.data.layout import Store
 from netperf_lib.data.load import load
@@ -27,7 +25,7 @@ from netperf_lib.experiment.model import Experiment
 from netperf_lib.experiment.schedule import schedule
 from netperf_lib.hosts import lab
 from netperf_lib.measure.collector import collect
-from netperf_lib.measure.progress import Display
+from netperf_lib.measure.progress import Progress
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "limits.md"
 BEGIN, END = "<!-- matrix: begin -->\n", "<!-- matrix: end -->\n"
@@ -277,7 +275,7 @@ def measure(bed, rounds, share):
             plan = schedule(experiment, seed=1)
             store.write_plan(plan.to_dict())
             with watched(folder / "lab", share) as notes:
-                collect(plan, deployment, store, progress=Display(Console(quiet=True)))
+                collect(plan, deployment, store, progress=Progress(lambda _: None))
         finally:
             lab.stop(folder / "lab")
         rows = load(store.location).to_dict("records")

@@ -5,14 +5,12 @@ import time
 from datetime import datetime
 from itertools import pairwise
 
-from rich.console import Console
-
 from netperf_lib.data.layout import Store
 from netperf_lib.experiment.model import Experiment
 from netperf_lib.experiment.schedule import schedule
 from netperf_lib.hosts import lab
 from netperf_lib.measure.collector import collect
-from netperf_lib.measure.progress import Display
+from netperf_lib.measure.progress import Progress
 
 DURATION = 10
 DECLARED = {
@@ -44,7 +42,7 @@ def test_time_beside_the_tests(lab_runs, tmp_path):
     deployment = lab.up(declared, state=tmp_path / "lab")
     try:
         begun = time.monotonic()
-        tally = collect(plan, deployment, store, progress=Display(Console(quiet=True)))
+        tally = collect(plan, deployment, store, progress=Progress(lambda _: None))
         ratio = (time.monotonic() - begun) / DURATION / len(plan.trials)
     finally:
         lab.stop(tmp_path / "lab")
