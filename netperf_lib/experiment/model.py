@@ -294,20 +294,6 @@ class Compare(_Declared):
     """Levels of other factors that both sides have."""
 
 
-class Report(_Declared):
-    """The contents of a report: notebooks and their parameters."""
-
-    notebooks: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] | None = (
-        None
-    )
-    """Names of notebooks of the library, in this order; null: all that fit. A file is named on
-    the command line.
-
-    A notebook about a metric has a page for each metric that was measured."""
-    parameters: dict[str, dict[str, str | int | float | bool | None]] = {}
-    """Parameters by notebook, for example `{03-streams: {share: 0.9}}`."""
-
-
 class HostsSpec(_Declared):
     """Where the hosts come from."""
 
@@ -342,8 +328,6 @@ class Experiment(_Declared):
         tuple[Compare, ...], BeforeValidator(lambda v: [v] if isinstance(v, dict) else v)
     ] = ()
     """Families of contrasts, one or a list; expanded into `contrasts` when the file is read."""
-    report: Report | None = None
-    """The contents of the report; null: all notebooks that fit."""
     alpha: float = Field(default=ALPHA, gt=0, lt=0.5)
     """Share of reports that may contain a false verdict."""
     bandwidth_mbps: float | None = Field(default=None, gt=0)

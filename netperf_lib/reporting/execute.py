@@ -92,13 +92,11 @@ def parse_parameters(texts: Iterable[str]) -> dict[str, Any]:
 def _pages(
     possible: Sequence[Page],
     books: Mapping[str, Path],
-    own: Mapping[str, Mapping[str, Any]],
     given: Mapping[str, Any],
 ) -> dict[str, Page]:
     """Return the pages to execute by the name of their files: those `possible` for the notebooks.
 
-    A notebook without one is a page itself. `own` are parameters by notebook, as the experiment
-    declares them; those `given` in the call win.
+    A notebook without one is a page itself. Parameters that are `given` go to each that has them.
     """
     from ..analysis.contents import Page
 
@@ -106,18 +104,12 @@ def _pages(
         name: parameters_of(book).keys() - {"experiment"} for name, book in books.items()
     }
     there = sorted(set().union(*known.values()))
-    wrong = [name for name in given if name not in there]
-    for name, values in own.items():
-        wrong += [f"{name}: {one}" for one in values.keys() - known.get(name, set())]
-    if wrong:
+    if wrong := [name for name in given if name not in there]:
         names = f"{', '.join(books)} (parameters: {', '.join(there) or 'none'})"
         raise UsageError(f"no parameter {wrong[0]!r} in {names}")
     pages = {}
     for name in books:
-        values = {
-            **own.get(name, {}),
-            **{n: v for n, v in given.items() if n in known[name]},
-        }
+        values = {n: v for n, v in given.items() if n in known[name]}
         for page in [p for p in possible if p.notebook == name] or [Page(name)]:
             if page.subject.items() <= (page.subject | values).items():
                 pages[page.key] = replace(page, parameters=page.parameters | values)
@@ -136,10 +128,8 @@ def _planned(
     from ..data.ingest import current
     from ..data.layout import Store, experiments
     from ..data.load import read
-    from ..experiment.model import Report
 
     possible: list[Page] = []
-    declared = Report()
     if experiments(place):
         location = os.path.realpath(local(place))  # absolute: notebooks run elsewhere
         folder = report_folder(location, "fleet")
@@ -150,20 +140,12 @@ def _planned(
         folder = report_folder(location, store.experiment)
         if folder.is_relative_to(location):
             current(store, "runs")
-        if not chosen:
-            declared = store.declared().report or declared
-            possible = pages(read(location))
+        possible = [] if chosen else pages(read(location))
         if possible and (before := store.last_set_aside()):
             possible.append(Page("before-after", {"before": before}))
-    for name in declared.notebooks or ():
-        if name not in notebooks():  # the experiment may come from anybody
-            raise UsageError(
-                f"experiment.yaml names the notebook {name!r}, which is a program; "
-                f"to run it, name it yourself: npl report FOLDER --notebook {name}"
-            )
-    wanted = chosen or declared.notebooks or [page.notebook for page in possible]
+    wanted = chosen or [page.notebook for page in possible]
     books = dict(_book(os.fspath(name)) for name in wanted)
-    return location, folder, books, _pages(possible, books, declared.parameters, given)
+    return location, folder, books, _pages(possible, books, given)
 
 
 # -- making ----------------------------------------------------------------------------------------
@@ -184,8 +166,8 @@ def report(
     experiment_path : path
         The experiment's folder; or a data root, to report on every experiment in it over time.
     notebooks : sequence of str or path, optional
-        Names of notebooks of the library, or files; default: as the experiment's ``report``
-        chooses, else a page for each question that the data can answer.
+        Names of notebooks of the library, or files; default: a page for each question that the
+        data can answer.
     parameters : dict, optional
         Parameters of the notebooks by name.
     to : {"pdf", "html"}

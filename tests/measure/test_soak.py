@@ -26,12 +26,11 @@ hosts: {{source: lab, options: {{hosts: [{{name: a}}, {{name: b, zone: "2"}}]}}}
 pairs: [{{client: a, server: b, placement: cross-zone}}]
 tests: [{{tool: qperf, test: tcp_lat, duration_s: 0.3}}]
 rounds: {ROUNDS}
-report: {{notebooks: [07-quality]}}
 """
 VERBS = {
     "collect": ("collect", "soak.yaml"),
     "ingest": ("ingest", "results/soak"),
-    "report": ("report", "results/soak"),
+    "report": ("report", "results/soak", "--notebook", "07-quality"),
     "run": ("run", "soak.yaml", "--pdf", "soak.pdf"),
     "lab up": ("lab", "up", "--folder", "lab"),
 }

@@ -9,7 +9,6 @@ from pathlib import Path
 import nbformat
 import pypdf
 import pytest
-import yaml
 from click.testing import CliRunner
 
 import netperf_lib as npl
@@ -170,36 +169,30 @@ def test_html_is_one_file_that_needs_nothing_from_elsewhere(experiment, tmp_path
     assert re.findall(loads, body) == []
 
 
-def test_the_experiment_chooses_notebooks_and_parameters(experiment, tmp_path):
+def test_parameters_go_to_the_notebooks_that_have_them(experiment, tmp_path):
     found = npl.analysis.pages(npl.read(experiment))
-    names = ["summary", "01-placement", "03-streams"]
+    names = ["summary", "03-streams"]
     books = {name: notebooks()[name] for name in names} | {
         "mine": notebook(tmp_path, "1")
     }
-    own = {"03-streams": {"share": 0.9}, "01-placement": {"metric": "throughput_bps"}}
-    chosen = _pages(found, books, own, {"share": 0.8})
+    chosen = _pages(found, books, {"share": 0.8})
     streams = "03-streams-throughput"
-    assert list(chosen) == ["summary", "01-placement-throughput", streams, "mine"]
+    assert list(chosen) == ["summary", streams, "mine"]
     assert chosen[streams].parameters == {"metric": "throughput_bps", "share": 0.8}
-    only = {"01-placement": books["01-placement"]}
-    both = _pages(found, only, {}, {})
+    only = {"01-placement": notebooks()["01-placement"]}
+    both = _pages(found, only, {})
     assert list(both) == ["01-placement-latency", "01-placement-throughput"]
-    for wrong in ({"03-streams": {"shar": 1}}, {"05-paths": {"metric": "x"}}):
-        with pytest.raises(UsageError, match=next(iter(wrong))):
-            _pages(found, books, wrong, {})
-    only = {"01-placement": books["01-placement"]}
+    with pytest.raises(UsageError, match="shar"):
+        _pages(found, books, {"shar": 1})
     with pytest.raises(UsageError, match="no page is about metric=throughput"):
-        _pages(found, only, {}, {"metric": "throughput"})
+        _pages(found, only, {"metric": "throughput"})
 
 
 def test_page_one_says_what_changed_since_the_last_time(tmp_path, monkeypatch):
     """`npl run --anew` sets the measurement before aside, under its name and time."""
     for number, name in enumerate(("lab-20261106T050000", "lab-20261113T050000", "lab")):
         folder = made.experiment(tmp_path, rounds=6, seed=number, name=name)
-    declared = yaml.safe_load((folder / "experiment.yaml").read_text())
-    declared["report"] = {"notebooks": ["summary"]}
-    (folder / "experiment.yaml").write_text(yaml.safe_dump(declared))
-    pdf = npl.report(folder)[-1]
+    (pdf,) = npl.report(folder, ["summary"])
     changed = npl.compare(tmp_path / "lab-20261113T050000", folder).summary
     first = " ".join(pypdf.PdfReader(pdf).pages[0].extract_text().split())
     assert f"Since the last time: {changed}" in first
