@@ -25,8 +25,6 @@ from .experiment.starter import HOST_SOURCES, QUESTIONS, starter
 from .quantities import read_quantity
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from .analysis.comparison import Family
     from .analysis.tables import Table
     from .data.load import Results
@@ -613,7 +611,6 @@ def parse(files: tuple[Path, ...], as_json: bool) -> None:
 @option("--contrasts", type=FILE, help="YAML file that declares the contrasts.")
 @option("--title", default="", help="Title of the experiment.")
 @option("--pdf", type=FILE, help="Also make the report and write it here.")
-@flag("--dry-run", help="Print what was recognised and what is missing; write nothing.")
 @flag("--labels-template", help="Print a labels file to fill in; write nothing.")
 def import_(
     files: tuple[Path, ...],
@@ -621,7 +618,6 @@ def import_(
     contrasts: Path | None,
     title: str,
     pdf: Path | None,
-    dry_run: bool,
     labels_template: bool,
     **labels: Any,
 ) -> None:
@@ -633,20 +629,13 @@ def import_(
     """
     from .data import imports
 
-    written = ("into", "contrasts", "title", "pdf")
     if labels_template:
-        _refuse("with --labels-template", *written, *labels, "dry_run")
+        unused = ("into", "contrasts", "title", "pdf", *labels)
+        _refuse("with --labels-template", *unused)
         _echo(imports.labels_template(files), nl=False)
         return
-    if dry_run:
-        _refuse("with --dry-run", *written)
-        with _progress("logs") as progress:
-            runs, _ = imports.understand(files, **labels, progress=progress)
-        _print_overview(imports.overview(runs))
-        return
     if into is None:
-        others = "--dry-run, or --labels-template"
-        raise click.UsageError(f"no folder given: use --into results/NAME (or {others})")
+        raise click.UsageError("use --into results/NAME, or --labels-template")
     labels["contrasts"] = imports.read_contrasts(contrasts) if contrasts else None
     with _progress("logs") as progress:
         done = imports.import_logs(
@@ -660,14 +649,6 @@ def import_(
         from .pipeline import report_to
 
         _echo(report_to(done.path, pdf)[-1])
-
-
-def _print_overview(table: pd.DataFrame) -> None:
-    """Print what was recognised, and below it once what is the same in all runs."""
-    several = len(table) > 1
-    equal = [c for c in table.columns[2:] if several and len(table[c].unique()) == 1]
-    _echo(table.drop(columns=equal).to_string(index=False, na_rep="–"))
-    _echo("".join(f"\nall runs: {name}: {table[name].iloc[0]}" for name in equal))
 
 
 def _print_lead(exp: Results) -> None:

@@ -169,8 +169,7 @@ EVIDENCE = tuple(
         "application_ratio "
         "unsent_none_ratio sent_again_ratio sent_again_count rtt_us rtt_min_us window_bytes "
         "receive_buffer_bytes "
-        "unread_bytes queue_bytes sender_on_ratio sender_waiting_ratio sender_core_ratio "
-        "sender_softirq_ratio "
+        "unread_bytes sender_on_ratio sender_waiting_ratio "
         "receiver_on_ratio receiver_waiting_ratio receiver_core_ratio receiver_softirq_ratio "
         "receive_max_bytes send_max_bytes"
     ).split()
@@ -180,9 +179,8 @@ sampled at both ends.
 
 Ratios are shares of the time after slow start: on a processor, waiting for one, the fullest core
 and its soft interrupts; limited by the receive window or the send buffer; of the samples in which
-the application was the limit, or nothing was left to send. ``limit_queue_bytes`` waits in the queue
-of the sender's interface. The last two are the largest TCP buffers that the two hosts' settings
-allow.
+the application was the limit, or nothing was left to send. The last two are the largest TCP buffers
+that the two hosts' settings allow.
 """
 
 

@@ -4,9 +4,8 @@ Samples taken on both hosts while it ran, read into columns.
 
 A file of samples is text, as `netperf_lib.measure.facts.CONNECTIONS` prints it: ``@time``, the
 lines of ``ss -tinmHO``, ``=time``, a line ``task id on waiting`` (``/proc/PID/task/ID/schedstat``,
-nanoseconds) for each thread of the tool, the lines of ``/proc/stat`` for each core, and
-``"backlog":bytes`` for each queue of an interface. Times of the kernel are cumulative: only
-differences after slow start count.
+nanoseconds) for each thread of the tool, and the lines of ``/proc/stat`` for each core. Times of
+the kernel are cumulative: only differences after slow start count.
 """
 
 from __future__ import annotations
@@ -49,9 +48,6 @@ class SocketSample:
     tasks: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Seconds on a processor, and waiting for one, of each thread."""
     cores: dict[str, list[int]] = field(default_factory=dict)
-    queue_bytes: float | None = None
-    """What waits in the fullest queue of an interface: that of its root, which counts those
-    below it."""
 
 
 def _socket(line: str, words: list[str]) -> dict[str, float]:
@@ -85,10 +81,6 @@ def read_samples(text: str) -> list[SocketSample]:
                 samples[-1].tasks[words[1]] = float(words[2]) / 1e9, float(words[3]) / 1e9
             elif words[0].startswith("cpu"):
                 samples[-1].cores[words[0]] = [int(word) for word in words[1:9]]
-            elif line.startswith('"backlog":'):
-                samples[-1].queue_bytes = max(
-                    samples[-1].queue_bytes or 0.0, float(line.partition(":")[2])
-                )
             elif words[0].isdecimal():
                 samples[-1].sockets[words[2], words[3]] = _socket(line, words)
         except (ValueError, IndexError):
@@ -204,13 +196,12 @@ def evidence(
         columns["limit_unread_bytes"] = median(f["unread"] for f in theirs)
     for side, every in samples.items():
         during = [s for s in every if since <= s.at_s <= until]
-        names = [
-            f"limit_{side}_{name}_ratio" for name in ("on", "waiting", "core", "softirq")
-        ]
-        columns |= zip(names, (*_processor(during), *_core(during)), strict=True)
-        queues = [s.queue_bytes for s in during if s.queue_bytes is not None]
-        if queues and side == "sender":
-            columns["limit_queue_bytes"] = median(queues)
+        on, waiting = _processor(during)
+        columns |= {f"limit_{side}_on_ratio": on, f"limit_{side}_waiting_ratio": waiting}
+        if side == "receiver":
+            core, softirq = _core(during)
+            columns["limit_receiver_core_ratio"] = core
+            columns["limit_receiver_softirq_ratio"] = softirq
     return columns
 
 
@@ -247,25 +238,29 @@ def of_record(folder: RawFolder, record: Mapping[str, Any]) -> dict[str, Any]:
     return columns
 
 
+def largest_buffer(settings: Mapping[str, Any] | None, name: str) -> int | None:
+    """Return the last of the three sizes of ``tcp_rmem`` or ``tcp_wmem``; None if not known."""
+    size = str((settings or {}).get(name)).split()[2:]
+    return int(size[0]) if size and size[0].isdecimal() else None
+
+
 def _buffers(record: Mapping[str, Any], sender: str, receiver: str) -> dict[str, Any]:
     """The largest TCP buffers: what the tool asks for, which the kernel doubles.
 
     Else the hosts' settings.
     """
     command = list(map(str, record["commands"][record.get("sampled", "client")]))
-    own = next(
-        (int(b) for a, b in pairwise(command) if a == "-w" and b.isdecimal()), None
-    )
+    asked = [int(b) for a, b in pairwise(command) if a == "-w" and b.isdecimal()]
     columns: dict[str, Any] = {}
     for column, host, name, core in (
         ("limit_send_max_bytes", sender, "tcp_wmem", "net.core.wmem_max"),
         ("limit_receive_max_bytes", receiver, "tcp_rmem", "net.core.rmem_max"),
     ):
-        sysctl = ((record.get("facts") or {}).get(host) or {}).get("sysctl") or {}
-        state = ((record.get("counters") or {}).get(host) or {}).get("state") or {}
-        size = str(state.get(name) or sysctl.get(f"net.ipv4.{name}") or "").split()[2:]
-        if own is not None:
-            size = [str(2 * min(own, int(sysctl.get(core) or own)))]
-        if size and size[0].isdecimal():
-            columns[column] = int(size[0])
+        sysctl = record["facts"][host].get("sysctl") or {}
+        state = record["counters"][host].get("state")
+        size = largest_buffer(state, name) or largest_buffer(sysctl, f"net.ipv4.{name}")
+        if asked:
+            size = 2 * min(asked[0], int(sysctl.get(core) or asked[0]))
+        if size is not None:
+            columns[column] = size
     return columns

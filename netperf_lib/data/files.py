@@ -33,8 +33,6 @@ Location = str | os.PathLike[str]
 _DRAFT = re.compile(r"\.(staging-|.+\.)[0-9a-f]{32}")
 """Name of a file or folder while it is being written."""
 _DAY_S = 24 * 3600
-_SCRATCH, _NEW_S = "netperf-tmp-", 2.0
-"""How the names of folders for a while begin, and how long their makers take to lock them."""
 _COPIES: dict[str, Path] = {}
 """Where the copy of a URL is."""
 _STORED: dict[Path, int] = {}
@@ -139,36 +137,11 @@ def temporary() -> Path:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Yield a new folder that lasts as long as the block.
-
-    Those that killed processes left are removed.
-    """
-    for left in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
-        with suppress(OSError):  # of another user, or in use
-            _remove_unused(left)
-    with tempfile.TemporaryDirectory(prefix=_SCRATCH, ignore_cleanup_errors=True) as name:
-        descriptor = os.open(name, os.O_RDONLY) if fcntl else None
-        try:
-            if descriptor is not None:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield Path(os.path.realpath(name))
-        finally:
-            if descriptor is not None:
-                os.close(descriptor)
-
-
-def _remove_unused(left: Path) -> None:
-    """Remove a folder that nobody holds: its maker was killed."""
-    info = left.lstat()
-    ours = stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid()
-    if fcntl is None or not ours or info.st_mtime > time.time() - _NEW_S:
-        return
-    descriptor = os.open(left, os.O_RDONLY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(left)
-    finally:
-        os.close(descriptor)
+    """Yield a new folder that lasts as long as the block."""
+    with tempfile.TemporaryDirectory(
+        prefix="netperf-", ignore_cleanup_errors=True
+    ) as name:
+        yield Path(os.path.realpath(name))
 
 
 @contextmanager

@@ -64,8 +64,7 @@ _SHOWN = 8
 """Parts of names that are shown."""
 _HOSTS = ("client", "server")
 _TEMPLATE = (
-    f"{FILE} {RUN} placement client server accelerated streams tcp_buffer_bytes round deployment "
-    "started_utc"
+    "placement client server accelerated streams tcp_buffer_bytes round deployment started_utc"
 ).split()
 
 
@@ -222,7 +221,7 @@ def _read(path: Path) -> list[ParsedRun]:
     with explained(path):
         if not path.exists():
             raise ParseError("no such file", file=str(path))
-        return logs.read_log(path)
+        return logs.parse(path)
 
 
 def _runs(
@@ -396,24 +395,16 @@ def _notice(left_out: Sequence[str], runs: Sequence[LoggedRun]) -> str:
     return " ".join(words)
 
 
-def overview(runs: Sequence[LoggedRun]) -> pd.DataFrame:
-    """Return a row for each run: the known value of every label, and what is missing."""
-    import pandas as pd
-
-    columns = dict.fromkeys([*COLUMNS, *(k for run in runs for k in run.known)])
-    rows = []
-    for run in runs:
-        values = {column: run.get(column) for column in columns}
-        missing = [c for c in ("placement", "round", "started_utc") if values[c] is None]
-        state = {"status": run.parsed.status, "missing": ", ".join(missing)}
-        rows.append({FILE: run.name, RUN: run.index + 1, **values, **state})
-    # whole numbers stay whole if some are missing
-    return pd.DataFrame(rows).convert_dtypes().dropna(axis="columns", how="all")
-
-
 def labels_template(files: Files) -> str:
     """Return a labels file (CSV) to fill in: a row for each run, with the facts in its log."""
-    table = overview(_labelled(files)[0]).reindex(columns=_TEMPLATE).astype(object)
+    import pandas as pd
+
+    rows = [
+        {FILE: run.name, RUN: run.index + 1} | {c: run.get(c) for c in _TEMPLATE}
+        for run in _labelled(files)[0]
+    ]
+    # whole numbers stay whole if some are missing
+    table = pd.DataFrame(rows).convert_dtypes().astype(object)
     table.loc[~table[FILE].duplicated(keep=False), RUN] = None
     cells = table.map(lambda value: as_cell(value) if isinstance(value, str) else value)
     return cells.to_csv(index=False, lineterminator="\n")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from .. import tools
-from ..errors import ParseError, naming
+from ..errors import ParseError, explain, naming
 from ..tools.parsed import ParsedRun
 from ..tools.surroundings import decode
 
@@ -43,7 +43,9 @@ def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[Pars
     Raises
     ------
     ParseError
-        There is no such file, or it contains no run of a known tool.
+        It contains no run of a known tool.
+    OSError
+        There is no such file, or it cannot be read.
 
     Examples
     --------
@@ -56,30 +58,6 @@ def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[Pars
         return tools.parse(
             _unpacked(io.BytesIO(sys.stdin.buffer.read(MOST + 1)), name), file=name
         )
-    nowhere = "no such file; pass the path of a log, or its text to parse_text"
-    if "\n" in name:
-        raise ParseError(nowhere, file=name.partition("\n")[0])
-    try:
-        return read_log(name, tool=tool)
-    except IsADirectoryError:
-        why = "a folder: npl.import_logs(folder) and npl.compare(folder) read all in it"
-    except MemoryError:
-        why = "too large for the memory; split it, or read it on a larger machine"
-    except FileNotFoundError:
-        why = nowhere
-    except (OSError, ValueError) as error:  # of a name with a zero
-        why = (
-            f"cannot be read ({getattr(error, 'strerror', error)}); pass a readable file"
-        )
-    raise ParseError(why, file=name)
-
-
-def read_log(path: str | os.PathLike[str], *, tool: str | None = None) -> list[ParsedRun]:
-    """Read a log as `parse` does.
-
-    An error of the machine, which may pass, is an OSError or MemoryError.
-    """
-    name = os.fspath(path)
     # not methods of `Path`: thousands of small files, and every microsecond counts
     status = os.stat(name)  # noqa: PTH116
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
@@ -179,7 +157,7 @@ def parse_ends(
     OSError or MemoryError if a log cannot be
     read now.
     """
-    runs = read_log(client, tool=tool)
+    runs = parse(client, tool=tool)
     lacking = [run for run in runs if _lacks_received(run)]
     if len(lacking) == 1 and server is not None:
         runs[runs.index(lacking[0])] = _with_received(lacking[0], server, tool)
@@ -259,6 +237,8 @@ def parse_files(
             runs += map(to_json, parse(name))
         except ParseError as error:
             errors.append(str(error))
+        except (OSError, MemoryError) as error:
+            errors.append(f"{explain(error)}")
         if progress is not None:
             progress(done, len(names))
     return runs, errors

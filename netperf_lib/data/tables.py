@@ -26,6 +26,7 @@ from ..errors import StoreError
 from ..experiment.factors import FACTORS, dimensions, factor, factors_of
 from ..metrics import EVIDENCE, METRICS
 from ..tools.parsed import ParsedRun
+from .connections import largest_buffer
 from .files import appearing
 
 GROUP_ROWS = 1 << 17
@@ -253,10 +254,10 @@ def _default_buffer(record: Mapping[str, Any]) -> int | None:
     sender, receiver = ("client", "server")[
         :: -1 if record["trial"].get("reverse") else 1
     ]
-    sizes = []
-    for host, name in ((sender, "tcp_wmem"), (receiver, "tcp_rmem")):
-        sysctl = ((record.get("facts") or {}).get(host) or {}).get("sysctl") or {}
-        words = str(sysctl.get(f"net.ipv4.{name}") or "").split()
-        if len(words) == 3 and words[2].isdecimal():
-            sizes.append(int(words[2]))
-    return min(sizes) if len(sizes) == 2 else None
+    facts = record.get("facts") or {}
+    sizes = [
+        largest_buffer((facts.get(host) or {}).get("sysctl"), f"net.ipv4.{name}")
+        for host, name in ((sender, "tcp_wmem"), (receiver, "tcp_rmem"))
+    ]
+    known = [size for size in sizes if size is not None]
+    return min(known) if len(known) == 2 else None

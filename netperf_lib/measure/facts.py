@@ -84,7 +84,6 @@ while :; do
     done
   done 2>/dev/null
   grep '^cpu[0-9]' /proc/stat
-  tc -s -j qdisc show 2>/dev/null | grep -o '"backlog":[0-9]*'
   sleep "$3"
 done
 """  # noqa: E501  (as it is run or printed)

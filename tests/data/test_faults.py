@@ -7,8 +7,6 @@ import errno
 import os
 import re
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +16,6 @@ import pytest
 
 import netperf_lib as npl
 from netperf_lib.data import logs
-from netperf_lib.data.files import scratch
 from netperf_lib.data.ingest import make_part, read_part, tables_of
 from netperf_lib.data.layout import Store, trial_of
 from netperf_lib.errors import NetperfError, explain
@@ -189,25 +186,6 @@ def test_a_log_that_was_restored_is_read_again(place):
     assert "failed" in set(npl.load(place)["status"])
     log.write_bytes(data)
     assert set(npl.load(place)["status"]) == {"ok"}
-
-
-def test_folder_of_a_killed_process_is_removed(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    code = (
-        "import os; from netperf_lib.data.files import temporary; temporary(); "
-        "os.kill(os.getpid(), 9)"
-    )
-    subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | {"TMPDIR": str(tmp_path)}
-    )
-    [left] = tmp_path.iterdir()
-    (left / "socket").touch()
-    with scratch() as used:
-        for folder in (left, used):
-            os.utime(folder, (0, 0))
-        with scratch():
-            assert not left.exists()
-            assert used.exists()
 
 
 def test_an_old_draft_is_removed_and_a_new_one_stays(place):

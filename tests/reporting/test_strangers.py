@@ -297,7 +297,7 @@ def escapes(tmp_path_factory):
         "compare {} --json",
         "compare {} --by placement --where placement=x",
         "verify {}",
-        "import --dry-run FILE",
+        "import --labels-template FILE",
         "parse FILE",
         "plan FILE",
     ],
