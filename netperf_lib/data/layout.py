@@ -64,6 +64,8 @@ BLOCK_ROUNDS = 64
 FREE = ("rounds", "contrasts", "title", "attempts", "seed", "budget")
 """Fields that may change after the first run, since they change no condition. (Contrasts are
 frozen separately.)"""
+RETIRED = ("report", "concurrent")
+"""Fields that earlier releases declared, which changed no condition either."""
 REACH = frozenset(
     "address port user identity known_hosts ssh_config host_keys management".split()
 )
@@ -315,9 +317,10 @@ class Store:
         """Return what was declared before the first run and what was added later."""
         with explained(self.path / _DECLARED):
             text = (self.path / _DECLARED).read_bytes()
-            written = Experiment.model_validate(
-                _without_controls(yaml.load(text, _LOADER))  # noqa: S506
-            )
+            found = _without_controls(yaml.load(text, _LOADER))  # noqa: S506
+            if isinstance(found, dict):
+                found = _without(found, *RETIRED)
+            written = Experiment.model_validate(found)
         document = self.read_plan() or {}
         if (frozen := _Plan.model_validate(document).frozen) is None:
             return Declaration(experiment=written)

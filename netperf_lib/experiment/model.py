@@ -335,9 +335,6 @@ class Experiment(_Declared):
     options."""
     pause_s: float = Field(default=0, ge=0, le=600)
     """Pause between trials in seconds."""
-    concurrent: bool = False
-    """Run trials that share no host at the same time; use only if their paths share nothing
-    either."""
     attempts: int = Field(default=2, ge=1, le=10)
     """Total number of attempts at a trial that fails."""
     budget: float | None = Field(default=None, gt=0)

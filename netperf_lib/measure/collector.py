@@ -354,9 +354,6 @@ class _Collector:
                 self.progress.say(str(outcome))
             elif outcome is not None:
                 raise outcome
-            for note in session.remote.notes:
-                self.log.warning("%s: %s", session, note)
-                self.progress.say(f"{session}: {note}")
             for tool in session.missing if session.facts else ():
                 self.progress.say(missing(tool, session))
 
@@ -397,40 +394,21 @@ class _Collector:
     async def _pass(self, number: int, trials: list[Trial]) -> dict[str, dict[str, Any]]:
         """Measure each of these once.
 
-        One after the other, or in parallel where no two share a host.
+        Those whose hosts do not answer come last: the outage may be over by then.
         """
         waiting, records = list(trials), dict[str, dict[str, Any]]()
-        running: dict[asyncio.Task[dict[str, Any] | None], Trial] = {}
-        try:
-            while waiting or running:
-                if self.spent:
-                    self._stop(number, self.spent())
-                if self.tally.stopped:
-                    waiting.clear()
-                # those whose hosts do not answer come last: the outage may be over by then
-                waiting.sort(key=self._away)
-                for trial in list(waiting):
-                    busy = {s for other in running.values() for s in self._of(other)}
-                    if running and not (
-                        self.experiment.concurrent and busy.isdisjoint(self._of(trial))
-                    ):
-                        continue
-                    waiting.remove(trial)
-                    patient = all(map(self._away, (*waiting, *running.values())))
-                    running[asyncio.ensure_future(self._attempt(trial, patient))] = trial
-                if not running:
-                    break
-                done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    trial = running.pop(task)
-                    if (record := task.result()) is None:
-                        waiting.append(trial)
-                    else:
-                        records[trial.run_id] = record
-        finally:
-            for task in running:
-                task.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
+        while waiting:
+            if self.spent:
+                self._stop(number, self.spent())
+            if self.tally.stopped:
+                break
+            waiting.sort(key=self._away)
+            patient = all(map(self._away, waiting))
+            trial = waiting.pop(0)
+            if (record := await self._attempt(trial, patient)) is None:
+                waiting.append(trial)
+            else:
+                records[trial.run_id] = record
         return records
 
     def _away(self, trial: Trial) -> bool:

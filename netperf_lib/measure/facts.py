@@ -25,11 +25,12 @@ address=$1; shift
 part() { printf '\n@%s\n' "$1"; }
 nic=$(ip -o addr show 2>/dev/null | grep -F " $address/" | head -n 1 | { read -r _ name _; echo "${name%%@*}"; })
 part kernel; uname -r
-part os; cat /etc/os-release
-part cpu; grep -m 1 'model name' /proc/cpuinfo; (unset OMP_NUM_THREADS OMP_THREAD_LIMIT; nproc)
+part os; (. /etc/os-release; echo "$PRETTY_NAME")
+part cpu; sed -n 's/^model name[ \t]*: //p' /proc/cpuinfo | head -n 1
+part cpus; (unset OMP_NUM_THREADS OMP_THREAD_LIMIT; nproc)
 part nic; echo "$nic"
-part driver; ethtool -i "$nic"
-part link; cat "/sys/class/net/$nic/mtu"
+part driver; ethtool -i "$nic" | sed -n 's/^driver: //p'
+part mtu; cat "/sys/class/net/$nic/mtu"
 part offloads; ethtool -k "$nic" | grep -E '^(tcp-seg|generic-|large-receive|rx-check|tx-check)'
 part qdisc; tc qdisc show dev "$nic"
 part functions
@@ -95,6 +96,10 @@ expensive part, which is done until they are known.
 """
 
 
+_FIRST = ("kernel", "os", "cpu", "cpus", "nic")
+"""Facts that are the first line of their part."""
+
+
 def _parts(text: str) -> dict[str, list[str]]:
     parts: dict[str, list[str]] = {}
     for line in text.splitlines():
@@ -115,45 +120,30 @@ def read_facts(text: str) -> dict[str, Any]:
     def first(name: str) -> str | None:
         return next(iter(parts.get(name, ())), None)
 
-    def pairs(name: str, separator: str) -> dict[str, str]:
-        split = (line.partition(separator) for line in parts.get(name, ()))
-        return {k.strip(): v.strip().strip('"') for k, s, v in split if s}
-
-    cpu, driver, sysctl = parts.get("cpu", []), pairs("driver", ":"), pairs("sysctl", " ")
-    functions = [
-        dict(zip(("name", "driver", "state"), f.split(), strict=False))
-        for f in parts.get("functions", ())
-    ]
-    virtual = driver.get("driver") == "hv_netvsc"
-    # the interface itself says hv_netvsc for every card: what drives the card is the function
-    card = next((f.get("driver") for f in functions if f.get("state") == "up"), None)
-    tools = {
-        k.removeprefix("tool ").split()[0]: v
-        for k, v in parts.items()
-        if k.startswith("tool ")
-    }
-    return {
-        "kernel": first("kernel"),
-        "os": pairs("os", "=").get("PRETTY_NAME"),
-        "cpu": cpu[0].partition(":")[2].strip() if len(cpu) == 2 else None,
-        "cpus": _count(cpu[-1]) if cpu else None,
-        "nic": first("nic"),
-        "nic_driver": card if virtual and card else driver.get("driver"),
-        "mtu": _count(first("link") or ""),
-        "offloads": pairs("offloads", ":"),
+    split = (line.partition(" ") for line in parts.get("sysctl", ()))
+    sysctl = {name.replace("/", "."): " ".join(v.split()) for name, _, v in split if v}
+    # Azure pairs the synthetic interface with a virtual function of the same hardware address
+    functions = [line.split() for line in parts.get("functions", ())]
+    up = [words[1] for words in functions if len(words) == 3 and words[2] == "up"]
+    driver, mtu = first("driver"), first("mtu") or ""
+    virtual = driver == "hv_netvsc"
+    facts: dict[str, Any] = {name: first(name) for name in _FIRST}
+    return facts | {
+        # the interface itself says hv_netvsc for every card: what drives the card is the function
+        "nic_driver": up[0] if virtual and up else driver,
+        "mtu": int(mtu) if mtu.isdecimal() else None,
+        "offloads": parts.get("offloads", []),
         "qdisc": parts.get("qdisc", []),
-        # Azure pairs the synthetic interface with a virtual function of the same hardware address
-        "functions": functions,
-        "vf_up": any(f.get("state") == "up" for f in functions) if virtual else None,
-        "congestion_control": sysctl.get("net/ipv4/tcp_congestion_control"),
-        "sysctl": {
-            name.replace("/", "."): " ".join(value.split())
-            for name, value in sysctl.items()
-        },
+        "functions": parts.get("functions", []),
+        "vf_up": bool(up) if virtual else None,
+        "congestion_control": sysctl.get("net.ipv4.tcp_congestion_control"),
+        "sysctl": sysctl,
         # the first line is the path of the program, the second names the version; credits and
         # options may follow
         "tools": {
-            name: "".join(lines[1:2]) or None for name, lines in tools.items() if lines
+            name.split()[1]: "".join(lines[1:2]) or None
+            for name, lines in parts.items()
+            if name.startswith("tool ") and lines
         },
     }
 
@@ -161,11 +151,6 @@ def read_facts(text: str) -> dict[str, Any]:
 def _number(text: str) -> float | None:
     text = text.strip()
     return float(text) if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", text, re.ASCII) else None
-
-
-def _count(text: str) -> int | None:
-    number = _number(text)
-    return None if number is None else int(number)
 
 
 def read_counters(text: str) -> dict[str, Any]:

@@ -148,8 +148,6 @@ class Remote:
         self, host: Host, marker: str, logins: asyncio.Semaphore | None = None
     ) -> None:
         self.host = host
-        self.notes: list[str] = []
-        """What was found on the way to the host, for its user to mend."""
         self._logins = logins or contextlib.nullcontext()
         self.marker = f"{marker}:{host.name}"
         self._connection: asyncssh.SSHClientConnection | None = None
@@ -193,10 +191,7 @@ class Remote:
     async def _login(
         self, options: dict[str, Any], waits_s: float
     ) -> asyncssh.SSHClientConnection:
-        """Make a connection.
-
-        Once more where it was lost, or where a line of known_hosts cannot be read.
-        """
+        """Make a connection; once more where it was lost."""
 
         async def login() -> asyncssh.SSHClientConnection:
             async with self._logins, asyncio.timeout(2 * waits_s):
@@ -206,15 +201,6 @@ class Remote:
             return await login()
         except (ConnectionResetError, asyncssh.ConnectionLost):
             await asyncio.sleep(RETRY_S)
-        except ValueError as error:
-            if isinstance(error, asyncssh.KeyImportError):
-                raise
-            own = self.host.known_hosts
-            files = [own] if own else _configured(self.host).known_hosts or [KNOWN_HOSTS]
-            options["known_hosts"], odd = _readable_known_hosts(files)
-            self.notes = [
-                f"{where} is no entry of known_hosts; it is ignored" for where in odd
-            ]
         return await login()
 
     def _options(self, waits_s: float) -> dict[str, Any]:
@@ -497,24 +483,6 @@ def _configured(host: Host) -> Any:
     return asyncssh.SSHClientConnectionOptions(host=host.address, config=config)
 
 
-def _readable_known_hosts(
-    files: Iterable[str],
-) -> tuple[asyncssh.SSHKnownHosts, list[str]]:
-    """Return what can be read of known_hosts, as by OpenSSH, and where there is more."""
-    entries: list[str] = []
-    odd: list[str] = []
-    for file in map(Path, files):
-        with contextlib.suppress(OSError):
-            lines = file.expanduser().read_text("utf-8", "replace").splitlines()
-            for number, line in enumerate(lines, 1):
-                try:
-                    asyncssh.import_known_hosts(line)
-                    entries.append(line)
-                except ValueError:
-                    odd.append(f"{file}, line {number}")
-    return asyncssh.import_known_hosts("\n".join(entries)), odd
-
-
 def _reason(error: BaseException, host: Host, waits_s: float) -> str:
     """What went wrong with a connection, and what to do about it."""
     match error:
@@ -547,6 +515,9 @@ def _reason(error: BaseException, host: Host, waits_s: float) -> str:
                 f"the identity file cannot be used ({error}); name a private key in OpenSSH "
                 "format"
             )
+        case ValueError():
+            file = host.known_hosts or KNOWN_HOSTS
+            return f"{file}, or the ssh configuration, cannot be read ({error}); mend it"
         case TimeoutError():
             return (
                 f"no answer within {waits_s:g} s; is the machine running, and does a firewall or "

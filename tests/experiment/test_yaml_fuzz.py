@@ -56,7 +56,7 @@ def refused(text):
         (BASE + "seed: 0x" + "f" * 5000, "digits"),
         (BASE + "rounds: 1000000000\n", "10000"),
         (BASE + "rounds: 10000\ndeployments: 100\n", "1,000,000 trials"),
-        (BASE + "concurrent: !!bool 7\n", "bool"),
+        (BASE + "rounds: !!bool 7\n", "bool"),
         (BASE + "title: !!python/object/apply:os.system [ls]\n", "python"),
         (BASE + "title: !!timestamp x\n", "timestamp"),
         (BASE + "title: !custom x\n", "custom"),

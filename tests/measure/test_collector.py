@@ -395,27 +395,6 @@ def test_latency_is_measured_while_a_load_runs(deployment, store):
     assert not tools_running(deployment)
 
 
-def test_trials_that_share_no_host_run_side_by_side_where_asked(deployment, store):
-    pairs = [NEAR, APART, FAR]
-    measure(
-        experiment(pairs=pairs, tests=[LATENCY | {"duration_s": 2}], concurrent=True),
-        deployment,
-        store,
-    )
-    spans = {
-        r["trial"]["client"] + r["trial"]["server"]: (r["started_utc"], r["ended_utc"])
-        for r in records(store)
-    }
-    assert len(spans) == 3
-
-    def overlap(a, b):
-        return spans[a][0] < spans[b][1] and spans[b][0] < spans[a][1]
-
-    assert overlap("clientnear", "otherfar")
-    assert not overlap("clientnear", "clientfar")
-    assert not overlap("otherfar", "clientfar")
-
-
 def test_measuring_stops_when_every_contrast_is_settled(deployment, store):
     narrow = {"client": "client", "server": "narrow", "placement": "narrow"}
     sides = {"a": {"placement": "narrow"}, "b": {"placement": "same-zone"}}
