@@ -13,12 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import click
 from click import argument, option
-from click.core import ParameterSource
 
 from .errors import NetperfError, ReportError, explain, naming, visible
 from .experiment.starter import HOST_SOURCES, QUESTIONS, starter
@@ -132,20 +130,6 @@ def _say(text: str) -> None:
     print(visible(text), file=sys.stderr)
 
 
-def _refuse(why: str, *names: str) -> None:
-    """Refuse options that were given and that the command does not use."""
-    context = click.get_current_context()
-    for parameter in context.command.params:
-        given = (
-            context.get_parameter_source(parameter.name or "")
-            is ParameterSource.COMMANDLINE
-        )
-        if given and parameter.name in names:
-            raise click.UsageError(
-                f"{parameter.opts[-1]} is not used {why}: leave it out"
-            )
-
-
 @click.group("npl", context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="netperf_lib", prog_name="npl")
 def npl() -> None:
@@ -185,17 +169,11 @@ def _progress(text: str) -> Iterator[Callable[..., None]]:
         yield show
 
 
-TUTORIAL = "azure-placement"
-
-
 @_command("npl doctor")
 @option(
     "--azure",
-    is_flag=False,
-    flag_value=TUTORIAL,
-    metavar="[EXPERIMENT]",
-    help="Check what an experiment needs in your Azure subscription (default: the one of the "
-    "tutorial).",
+    metavar="EXPERIMENT",
+    help="Check what an experiment needs in your Azure subscription.",
 )
 def doctor(azure: str | None) -> None:
     """Report what is missing on this machine and how to install it.
@@ -224,11 +202,8 @@ def _examine(file: str) -> None:
 
     Exit code 1 if something prevents it.
     """
-    from .data.shipped import shipped
     from .pipeline import examine
 
-    if file == TUTORIAL:
-        file = str(shipped("data", "experiments", f"{file}.yaml"))
     good = True
     for subject, words, fine in examine(file):
         good &= fine
@@ -411,12 +386,9 @@ def compare(
     With one folder, --by prints the levels and ratios of a factor, as in the notebooks.
     """
     from .analysis import gate
-    from .data.imports import are_logs
 
-    if after is None:
-        _refuse("with one folder", "where_after")
-    if not any(are_logs(side) for side in (folder, after) if side is not None):
-        _refuse("with experiments: it reads the paths of raw logs", "pattern")
+    if options["where_after"] and after is None:
+        raise click.UsageError("--where-after is for two folders: use --where")
     result, family, lead = _verdicts(
         folder, after, by.split(",") if by else None, **options
     )
@@ -524,16 +496,10 @@ def show(experiment: str, as_json: bool) -> None:
     help="Format of the report.",
 )
 @flag("--code", help="Include the code.")
-@option(
-    "--against",
-    metavar="BEFORE",
-    help="Make only the page that compares FOLDER with this measurement.",
-)
 def report(
     folder: str,
     notebooks: tuple[str, ...],
     parameters: tuple[str, ...],
-    against: str | None,
     **options: Any,
 ) -> None:
     """Make the report of an experiment, as PDF or HTML.
@@ -544,18 +510,6 @@ def report(
     from .reporting import parse_parameters
     from .reporting import report as do
 
-    if against is not None:
-        from .data.files import is_url
-        from .data.layout import Store
-
-        if not is_url(against):
-            if not Path(against).exists():
-                Store.at(against)  # raises an error that says what is near
-            against = str(Path(against).resolve())
-        notebooks, parameters = (
-            (*notebooks, "before-after"),
-            (*parameters, f"before={against}"),
-        )
     options |= {
         "notebooks": list(notebooks) or None,
         "parameters": parse_parameters(parameters),
@@ -630,8 +584,6 @@ def import_(
     from .data import imports
 
     if labels_template:
-        unused = ("into", "contrasts", "title", "pdf", *labels)
-        _refuse("with --labels-template", *unused)
         _echo(imports.labels_template(files), nl=False)
         return
     if into is None:
@@ -678,22 +630,16 @@ def _read(run: dict[str, Any]) -> str:
 
     what = " ".join(filter(None, (run["tool"], run["tool_version"], run["test"])))
     why = f": {run['error']}" if run["error"] else ""
-    stated = [
-        level_words(k, run["parameters"][k]) for k in _STATED if k in run["parameters"]
-    ]
+    given = run["parameters"]
+    stated = ", ".join(
+        level_words(name, given[name]) for name in _STATED if name in given
+    )
     figures = {METRICS[name]: value for name, value in run["metrics"].items()}
     width = max((len(m.label) for m in figures), default=0)
-    inside = [", ".join(stated)] if stated else []
-    inside += [
-        f"{m.label:{width}}  {format_value(v, m.unit)}" for m, v in figures.items()
-    ]
-    for p in run["percentiles"]:
-        inside.append(f"p{p['percentile']:g}: {format_value(p['latency_us'], 'us')}")
-    inside += [f"warning: {warning}" for warning in run["warnings"]]
-    head = f"{run['file']}:{run['line']}: {what}: {run['status']}{why}"
-    how: dict[str, Any] = {"subsequent_indent": " " * 8, "break_long_words": False}
-    lines = [head, *(f"    {line}" for line in inside)]
-    return "\n".join(fill(line, 80, break_on_hyphens=False, **how) for line in lines)
+    lines = [f"{run['file']}:{run['line']}: {what}: {run['status']}{why}", stated]
+    lines += [f"{m.label:{width}}  {format_value(v, m.unit)}" for m, v in figures.items()]
+    lines += [f"warning: {warning}" for warning in run["warnings"]]
+    return "\n    ".join(filter(None, lines))
 
 
 @_command("npl up data/experiments/azure-placement.yaml --dry-run")
@@ -709,7 +655,6 @@ def up(experiment: Path, root: str, dry_run: bool) -> None:
     from .pipeline import up as do
 
     if dry_run:
-        _refuse("with --dry-run", "root")
         _echo(show(experiment))
         return
     for deployment in do(experiment, root=root):
@@ -735,13 +680,11 @@ def down(
     from .hosts import azure
     from .pipeline import down as do
 
-    if every == (experiment is not None):
-        raise click.UsageError("give an experiment or --all")
+    if every == (experiment is not None) or (expired and not every):
+        raise click.UsageError("give an experiment, or --all (with --expired)")
     if experiment is not None:
-        _refuse("with an experiment", "yes", "expired")
         do(experiment, root=root)
         return
-    _refuse("with --all", "root")
     groups = azure.leftovers(expired=expired)
     for group in groups:
         times = f"created {group.created_utc}, expires {group.expires_utc}"
