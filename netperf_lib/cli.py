@@ -642,21 +642,13 @@ def _read(run: dict[str, Any]) -> str:
     return "\n    ".join(filter(None, lines))
 
 
-@_command("npl up data/experiments/azure-placement.yaml --dry-run")
+@_command("npl up data/experiments/azure-placement.yaml")
 @experiment_file
 @root
-@flag(
-    "--dry-run",
-    help="Show what would be created, without creating or querying anything.",
-)
-def up(experiment: Path, root: str, dry_run: bool) -> None:
+def up(experiment: Path, root: str) -> None:
     """Place the hosts of an experiment and leave them running."""
-    from .pipeline import dry_run as show
     from .pipeline import up as do
 
-    if dry_run:
-        _echo(show(experiment))
-        return
     for deployment in do(experiment, root=root):
         _echo(
             f"{deployment.deployment_id}: {', '.join(h.name for h in deployment.hosts)}"

@@ -397,29 +397,16 @@ def down(experiment: PathLike, *, root: PathLike = "results") -> None:
     )
 
 
-def dry_run(experiment: PathLike) -> str:
-    """Show what `up` would create (template, parameters), without creating or querying anything."""
-    source, declared = _offering(experiment, "dry_run")
-    parts = source.dry_run(declared)
-    return "".join(f"# --- {name}\n{text.rstrip()}\n" for name, text in parts.items())
-
-
 def examine(experiment: PathLike) -> Iterator[tuple[str, str, bool]]:
     """Yield (subject, finding or remedy, in order?) of what is known of a cloud at once.
 
     Nothing is created for it.
     """
-    source, declared = _offering(experiment, "examine")
-    yield from source.examine(declared, workload=_workload(schedule(declared, seed=0)))
-
-
-def _offering(experiment: PathLike, what: str) -> tuple[Any, Experiment]:
-    """The source of an experiment's hosts, which must offer this, and the experiment."""
     declared = _load(experiment)
     source: Any = hosts.source(declared.hosts.source)
-    if not hasattr(source, what):
+    if not hasattr(source, "examine"):
         raise UsageError(
             f"source {declared.hosts.source!r} creates nothing that costs money; use `npl plan` "
             "instead"
         )
-    return source, declared
+    yield from source.examine(declared, workload=_workload(schedule(declared, seed=0)))

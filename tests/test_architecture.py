@@ -202,7 +202,7 @@ PROTOCOLS = {
 DOUBLED = set(
     """
     AGAIN_S ALIKE ALPHA DEFAULT ENDS FAR HOME Level MOST ORDER OTHERS PLACES Pair Placement
-    Status TEMPLATES WIDTH WORDS check clean collect dry_run examine judge leftovers levels log
+    Status TEMPLATES WIDTH WORDS check clean collect examine judge leftovers levels log
     observe overview parse start text
     """.split()
 )

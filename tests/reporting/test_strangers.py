@@ -20,7 +20,6 @@ import pypdf
 import pyte
 import pytest
 from bs4 import BeautifulSoup
-from rich.console import Console
 from wcwidth import wcwidth
 
 import netperf_lib as npl
@@ -42,7 +41,6 @@ from netperf_lib.errors import (
     visible,
 )
 from netperf_lib.experiment.yaml import read_experiment
-from netperf_lib.measure.progress import Display
 from netperf_lib.reporting import blocks, fonts, html
 from netperf_lib.reporting.document import combine, document
 from netperf_lib.reporting.pdf import typeset
@@ -493,24 +491,3 @@ def test_a_page_of_any_factor_has_a_file_in_the_folder_of_reports():
         Path(key).name == key and len(f".{key}.ipynb".encode()) < 256 for key in keys
     )
     assert keys[-1] == "factor-team-latency"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        ":smile: x",
-        "[link=https://example.org]x[/link]",
-        "[bold]x",
-        "[/]",
-        "x\\",
-        "\x1b[2Jx",
-    ],
-)
-def test_a_word_on_a_terminal_is_no_markup(text):
-    console = Console(
-        file=io.StringIO(), width=200, force_terminal=True, color_system=None, emoji=False
-    )
-    Display(console).say(text)
-    shown = console.file.getvalue()
-    assert visible(text) in shown
-    assert "\x1b]8" not in shown

@@ -17,7 +17,6 @@ from typing import Any
 
 from ...errors import AzureError
 from ...experiment.model import Deployment, Experiment, Host
-from ...experiment.placements import AT_BALANCER
 from ..guests import guests, paths
 from ..source import NOTHING_KNOWN, Price, Workload, read_options, say_aloud, say_doubts
 from . import az as az_module
@@ -86,32 +85,6 @@ def examine(
     """
     findings = _proposal(experiment, workload)
     return checks.examine(findings, _runner(findings.options.subscription), _rehearse)
-
-
-def dry_run(experiment: Experiment) -> dict[str, str]:
-    """Return what `up` would deploy, without asking anybody: template, parameters, and words."""
-    findings = _proposal(experiment)
-    options, declared = findings.options, findings.topology
-    unknown = options.allow_from is None and not options.subnet
-    findings.allow_from = ("YOUR_ADDRESS/32",) if unknown else checks.callers(options)
-    with tempfile.TemporaryDirectory() as folder, State.locked(Path(folder)) as store:
-        parameters = _Attempt(findings, store).parameters()
-    made = [
-        f"{v.name} ({v.vm_size}, {v.region}, zone {v.zone or 'none'})"
-        for v in declared.vms
-    ]
-    made += [
-        f"{g['kind']} gateway ({g['sku']}, {g['region']})" for g in declared.gateways
-    ]
-    behind = [v for v in declared.vms if v.address == AT_BALANCER]
-    made += [f"lb-{v.name} (load balancer, {v.region})" for v in behind]
-    return {
-        "template.json": template.template_text(),
-        "parameters.json": json.dumps(parameters, indent=2),
-        "in words": f"`npl up` would make, for each deployment: {', '.join(made)}.\n"
-        f"{findings.expiry} until `npl down`, or `npl down --all --expired`.\n"
-        "Nothing was created, and Azure was not contacted.\n",
-    }
 
 
 def up(

@@ -48,19 +48,15 @@ class Preflight:
         )
 
     @property
-    def expiry(self) -> str:
-        """What happens when a deployment expires."""
-        stops = "a schedule stops" if self.options.stopped else "nothing stops"
-        return (
-            f"After {self.options.expires_h:g} h {stops} the VMs; "
-            "gateways, addresses, load balancers and disks go on costing"
-        )
-
-    @property
     def left_running(self) -> str:
         """What goes on costing when a deployment has expired."""
+        stops = "a schedule stops" if self.options.stopped else "nothing stops"
         hour = self.cost.idle_h
-        return f"{self.expiry} {24 * hour:.2f} {CURRENCY} a day, {MONTH_H * hour:.0f} a month"
+        return (
+            f"After {self.options.expires_h:g} h {stops} the VMs; gateways, addresses, load "
+            f"balancers and disks go on costing {24 * hour:.2f} {CURRENCY} a day, "
+            f"{MONTH_H * hour:.0f} a month"
+        )
 
 
 Inspection = Callable[[Runs, Preflight], str]
