@@ -22,7 +22,7 @@ hosts:
 """,  # noqa: E501  (as it is run or printed)
     "azure": """\
 hosts:
-  source: azure # `npl doctor --azure FILE` checks login, sizes, quota and cost and creates nothing
+  source: azure # `npl doctor --azure FILE` checks login, zones and cost and creates nothing
   options:
     region: westeurope
     remote_region: northeurope

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from ...experiment.model import Experiment
 from ..source import Workload
@@ -29,8 +28,6 @@ class Preflight:
     subscription: str = ""
     allow_from: tuple[str, ...] = ()
     physical_zones: Zones = field(default_factory=dict)
-    skus: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
-    """(region, size) to Azure's description of that size there."""
     problems: list[str] = field(default_factory=list)
     """Each prevents the start."""
     elsewhere: list[str] = field(default_factory=list)
@@ -60,19 +57,11 @@ class Preflight:
 
 
 Inspection = Callable[[Runs, Preflight], str]
-
-
-def _capability(sku: Mapping[str, Any], name: str) -> str:
-    listed = sku.get("capabilities") or ()
-    return next((str(c["value"]).lower() for c in listed if c["name"] == name), "")
-
-
-def zones_of(sku: Mapping[str, Any], region: str) -> set[str]:
-    """Return the zones of a region in which a size is available to this subscription."""
-    infos = [i for i in sku.get("locationInfo") or () if i["location"].lower() == region]
-    barred = [r.get("restrictionInfo") or {} for r in sku.get("restrictions") or ()]
-    closed = {z for info in barred for z in info.get("zones") or ()}
-    return {z for i in infos for z in i.get("zones") or ()} - closed
+_ADDRESSES = (
+    "publicipaddresses",
+    "standardskupublicipaddresses",
+    "ipv4standardskupublicipaddresses",
+)
 
 
 def examine(
@@ -126,79 +115,21 @@ def _zones(az: Runs, findings: Preflight) -> str:
     )
 
 
-def _sizes(az: Runs, findings: Preflight) -> str:
-    asked = [(v.region, v.vm_size, v.zone, v.accelerated) for v in findings.topology.vms]
-    for region, size, zone, accelerated in dict.fromkeys(asked):
-        if region not in findings.physical_zones:
-            continue
-        if (region, size) not in findings.skus:
-            # without --all, az leaves out what is closed to the subscription
-            only = (
-                "--location",
-                region,
-                "--size",
-                size,
-                "--resource-type",
-                "virtualMachines",
-            )
-            listed = [s for s in az("vm", "list-skus", *only) or () if s["name"] == size]
-            # az lists a size once more for the edge sites of a region, which have no zones
-            best: Mapping[str, Any] = max(
-                listed, key=lambda s: len(zones_of(s, region)), default={}
-            )
-            findings.skus[region, size] = best
-        if why := _refused(findings, region, size, zone, accelerated=accelerated):
-            findings.elsewhere.append(f"size {size} {why}")
-    return ", ".join(f"{size} in {region}" for region, size in findings.skus)
-
-
-def _refused(
-    findings: Preflight, region: str, size: str, zone: str, *, accelerated: bool
-) -> str:
-    """Why VMs of a size cannot be placed, or ""."""
-    sku = findings.skus[region, size]
-    if not sku:
-        return f"is not offered to this subscription in {region}: choose another"
-    offered = zones_of(sku, region)
-    if zone and zone in findings.physical_zones[region] and zone not in offered:
-        others = ", ".join(sorted(offered)) or "none: choose another size"
-        return f"is not available in zone {zone} of {region}, only in {others}"
-    if accelerated and _capability(sku, "AcceleratedNetworkingEnabled") != "true":
-        return "cannot have accelerated networking: choose another, or accelerated: false"
-    return ""
-
-
-def _quota(az: Runs, findings: Preflight) -> str:
-    topology, counted = findings.topology, []
-    addresses = Counter(topology.public_addresses(not findings.options.subnet))
-    for region in topology.regions:
-        need: Counter[str] = Counter()
-        for vm in [v for v in topology.vms if v.region == region]:
-            sku = findings.skus.get((region, vm.vm_size), {})
-            cores = int(
-                _capability(sku, "vCPUsAvailable") or _capability(sku, "vCPUs") or 0
-            )
-            need.update({sku.get("family", "").lower(): cores, "cores": cores})
-        for kind in ("", "standardsku", "ipv4standardsku"):
-            need[f"{kind}publicipaddresses"] = addresses[region]
-        counted.append(
-            f"{need['cores']} vCPUs and {addresses[region]} addresses in {region}"
-        )
-        vcpus = az("vm", "list-usage", "--location", region) or ()
-        for usage in (
-            *vcpus,
-            *(az("network", "list-usages", "--location", region) or ()),
-        ):
+def _addresses(az: Runs, findings: Preflight) -> str:
+    """Whether the public addresses are free, which Azure itself says too late."""
+    public = findings.topology.public_addresses(not findings.options.subnet)
+    need = Counter(region for region in public if region in findings.physical_zones)
+    for region, number in need.items():
+        for usage in az("network", "list-usages", "--location", region) or ():
             name, limit = usage["name"]["value"], int(usage["limit"])
             left = limit - int(usage["currentValue"])
             # a limit of -1 is none
-            if need[name.lower()] > max(left, 0) and limit != -1:
+            if name.lower() in _ADDRESSES and number > max(left, 0) and limit != -1:
                 findings.problems.append(
-                    f"quota of {name} in {region}: {need[name.lower()]} needed, {left} free of "
-                    f"{limit}; ask for more at https://aka.ms/quota, or declare fewer or smaller "
-                    "VMs"
+                    f"quota of {name} in {region}: {number} needed, {left} free of {limit}; ask "
+                    "for more at https://aka.ms/quota, or declare fewer VMs"
                 )
-    return f"{', '.join(counted)} are free"
+    return ", ".join(f"{n} public addresses in {r}" for r, n in need.items()) or "none"
 
 
 def _access(az: Runs, findings: Preflight) -> str:
@@ -253,8 +184,7 @@ def _time(az: Runs, findings: Preflight) -> str:
 CHECKS: dict[str, Inspection] = {
     "login": _login,
     "zones": _zones,
-    "sizes": _sizes,
-    "quota": _quota,
+    "addresses": _addresses,
     "access": _access,
     "price": _price,
     "time": _time,

@@ -130,13 +130,10 @@ def same_as_the_real_az(world, group):
     ours, real = DirectAz(world.cloud), az_module.Az()
     kind = "Microsoft.Compute/proximityPlacementGroups"
     ppg = world.cloud.get(kind, "ppg-westeurope-1")["id"]
-    size = "Standard_D4s_v5"
     within = f"--resource-group {group}"
     for command in (
         f"rest --method get --url {BASE}/locations?api-version=2022-12-01",
         "network list-usages --location westeurope",
-        f"vm list-skus --location westeurope --size {size} --resource-type virtualMachines",
-        "vm list-usage --location westeurope",
         "group list --tag netperf-experiment",
         f"deployment group list {within}",
         f"deployment group show {within} --name npl-1",

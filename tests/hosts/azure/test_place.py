@@ -316,6 +316,14 @@ def test_the_subscription_of_a_deployment_is_kept(
     ],
 )
 def test_capacity_leads_to_the_next_alternative(placed, cloud, code):
+    cloud.faults.append(fault(code, "validate", "b$"))
+    declared = experiment("a b cross-zone", alternative_zones=True)
+    assert [h.zone for h in placed.put(declared).hosts] == ["2", "1"]
+    placed.remove()
+
+
+@pytest.mark.parametrize("code", ["OverconstrainedZonalAllocationRequest"])
+def test_capacity_found_later_leads_to_the_next_alternative(placed, cloud, code):
     cloud.faults.append(fault(code, "resource", f"{VM} b", 2))
     with pytest.raises(AzError, match=rf"{code}: .*no capacity .*alternative_zones"):
         placed.up()

@@ -38,10 +38,10 @@ def test_it_is_placed_as_declared(name, az, cloud, tmp_path):
         "transfer vnet-peering": 0.02,
     }
     options |= {"prices": PRICES | known, "allow_from": ["192.0.2.7"]}
-    vms = parameters(declared, tmp_path / "proposed")["vms"]["value"]
     made = azure.up(declared, number=1, state=tmp_path)
     assert unproven(made) == []
-    assert [v["name"] for v in vms] == [h.name for h in made.hosts]
+    names = {name for pair in declared.pairs for name in (pair.client, pair.server)}
+    assert {h.name for h in made.hosts} == names
     azure.down(declared, state=tmp_path)
     nothing_is_left(cloud, tmp_path)
 
