@@ -195,8 +195,9 @@ class TrialRun:
                 raise CollectError(missing(trial.test.tool, server))
             if code != BUSY:
                 cause = self._cause(name)
-                what = f"{commands.server[0]} on {server} does not listen ({cause})"
-                raise CollectError(f"{what}{_remedy(cause, server)}")
+                raise CollectError(
+                    f"{commands.server[0]} on {server} does not listen ({cause})"
+                )
         last = FIRST_PORT + PORTS - 1
         raise CollectError(
             f"{server}: something else listens on the test ports; free ports {FIRST_PORT} to {last}"
@@ -283,8 +284,7 @@ class TrialRun:
             return missing(self.trial.test.tool, self.client)
         if died:
             cause = self._cause("server")
-            what = f"{tool} on {self.server} ended while it served ({cause})"
-            return f"{what}{_remedy(cause, self.server)}"
+            return f"{tool} on {self.server} ended while it served ({cause})"
         cause = self._cause("client", commands.timeout_s)
         return f"{tool} on {self.client}: {cause}{self._server_said(cause)}"
 
@@ -302,13 +302,18 @@ class TrialRun:
     def _server_said(self, message: str, side: str = "") -> str:
         """Return what to add to a client's message.
 
-        The server's, if it failed too, and what to do about it.
+        The server's, if it failed too, and what to do where the network seems to be closed.
         """
-        if self.record["exit"].get(f"server{side}") in (None, 0, HUNG, STOPPED):
-            return _remedy(message, self.client, self.server)
-        other = self._cause(f"server{side}")
-        remedy = _remedy(other, self.server) or _remedy(message, self.client, self.server)
-        return f"; the server said: {other}{remedy}"
+        said = ""
+        if self.record["exit"].get(f"server{side}") not in (None, 0, HUNG, STOPPED):
+            said = f"; the server said: {self._cause(f'server{side}')}"
+        if not _BLOCKED.search(message):
+            return said
+        last = FIRST_PORT + PORTS - 1
+        return (
+            f"{said}; does a firewall or security group block TCP or UDP ports {FIRST_PORT} to "
+            f"{last} from {self.client.host.data_address} to {self.server.host.data_address}?"
+        )
 
     def read(self) -> None:
         """Record what the log says now, which decides whether the trial is repeated.
@@ -377,26 +382,6 @@ def _end(file: Path) -> bytes:
     with file.open("rb") as log:
         log.seek(0 if size <= WHOLE_BYTES else size - END_BYTES)
         return log.read()
-
-
-_FULL = re.compile(
-    r"no space left|bad address|bus error|exit code 13[4569]\b", re.IGNORECASE
-)
-"""iperf3 keeps what it sends in a file; if the disk is full, its pages cannot be allocated."""
-
-
-def _remedy(message: str, session: HostSession, server: HostSession | None = None) -> str:
-    """Return what may help against what a tool said; nothing where that is not known."""
-    if server and _BLOCKED.search(message):
-        last = FIRST_PORT + PORTS - 1
-        return (
-            f"; does a firewall or security group block TCP or UDP ports {FIRST_PORT} to {last} "
-            "from "
-            f"{session.host.data_address} to {server.host.data_address}?"
-        )
-    if _FULL.search(message):
-        return f"; free some disk space on {session} (iperf3 needs some in /tmp)"
-    return ""
 
 
 def now() -> str:
