@@ -196,13 +196,9 @@ def metric(name: str) -> Metric:
 
 def unknown_metric(name: str) -> str:
     """Say that a metric does not exist, and which ones are near."""
-    having = [known for known in METRICS if name in known.split("_")]
-    near = (
-        did_you_mean(name, METRICS, count=3, cutoff=0.4)
-        or f"for example {', '.join(HEADLINES)}"
-    )
-    near = f"did you mean {' or '.join(having[:3])}?" if having else near
-    return f"unknown metric {name[:60]!r}; {near}".rstrip()
+    near = did_you_mean(name, METRICS, count=3, cutoff=0.4)
+    near = near.rstrip() or f"for example {', '.join(HEADLINES)}"
+    return f"unknown metric {name[:60]!r}; {near}"
 
 
 _US = {

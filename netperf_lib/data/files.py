@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from uuid import uuid4
 
-from ..errors import NetperfError, StoreError, explain, naming, pip_install
+from ..errors import NetperfError, StoreError, explain, naming
 
 try:
     import fcntl as fcntl
@@ -71,9 +71,7 @@ def _reached(url: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        missing = error.name or re.sub(r".*?\b[Ii]nstall (\S+).*", r"\1", str(error))
-        what = f"the Python package {missing} is missing; `{pip_install(missing)}`"
-        raise StoreError(f"{url}: {what}") from None
+        raise StoreError(f"{url}: {error}; install the package with pip") from None
     except Exception as error:  # its text is left out, for it may hold a key
         how = "check the URL, the login and the network"
         what = f"the store cannot be used ({type(error).__name__}); {how}"

@@ -172,26 +172,19 @@ def _lacks_received(run: ParsedRun) -> bool:
 
 
 def _with_received(run: ParsedRun, server: Path, tool: str | None) -> ParsedRun:
-    metrics: dict[str, float] = {}
-    warnings = [*run.warnings]
     try:
-        received = tools.parse(server.read_bytes(), file=server.name, tool=tool)
-        warnings += [
-            f"{server.name}: {text}" for one in received for text in one.warnings
-        ]
-        why = received[0].error
-        if not why and (len(received) > 1 or received[0].tool != run.tool):
-            why = "it holds another test than the client's, or several"
-        metrics = {
-            k: v for k, v in received[0].metrics.items() if k in _RECEIVED and not why
-        }
+        told, *others = tools.parse(server.read_bytes(), file=server.name, tool=tool)
+        another = bool(others) or told.tool != run.tool
+        why = told.error or ("it holds another test" if another else "")
     except ParseError as error:
         why = error.message
     if why:
-        warnings.append(f"{server.name} does not tell what arrived: {why}")
-    metrics |= run.metrics
-    unique = list(dict.fromkeys(warnings))
-    return replace(run, metrics=metrics, warnings=unique)
+        warning = f"{server.name} does not tell what arrived: {why}"
+        return replace(run, warnings=[*run.warnings, warning])
+    received = {name: v for name, v in told.metrics.items() if name in _RECEIVED}
+    said = [f"{server.name}: {text}" for text in told.warnings]
+    unique = list(dict.fromkeys([*run.warnings, *said]))
+    return replace(run, metrics={**received, **run.metrics}, warnings=unique)
 
 
 _PLAIN = ("file", "line", "tool", "tool_version", "test", "status", "error")

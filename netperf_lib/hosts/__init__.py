@@ -10,9 +10,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from ..errors import ExperimentError, UsageError, unknown
+from ..errors import ExperimentError, UsageError
 from ..experiment.model import SOURCES as SOURCES
 from ..experiment.model import Deployment, Experiment
 from .source import Price as Price
@@ -44,10 +44,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return __all__
-
-
-def __getattr__(name: str) -> NoReturn:
-    raise unknown(__name__, name, __all__)
 
 
 def source(name: str) -> Source:

@@ -41,14 +41,8 @@ for tool in PROGRAMS; do
   command -v $tool >/dev/null || continue
   echo "tool=$tool $( (timeout 5 $tool --version || true) 2>&1 | grep -m1 -oE '[0-9]+(\.[0-9]+)+[-a-z0-9.]*')"
 done
-for package in ethtool PACKAGES; do
-  version=$( (dpkg-query -W -f '${Version}' $package || rpm -q --qf '%{VERSION}-%{RELEASE}' $package) 2>/dev/null) &&
-    echo "package=$package $version"
-done
 true
-""".replace("PROGRAMS", " ".join(PROGRAMS)).replace(  # noqa: E501  (as it is run or printed)
-    "PACKAGES", " ".join(t.PACKAGE for t in TOOLS.values())
-)
+""".replace("PROGRAMS", " ".join(PROGRAMS))  # noqa: E501  (as it is run or printed)
 PATH = r"""
 exec python3 - "$1" <<'END'
 import socket, subprocess, sys, time
@@ -176,14 +170,13 @@ def paths(
 
 
 def _facts(text: str) -> dict[str, Any]:
-    facts: dict[str, Any] = {"nic": [], "tool": [], "package": []}
+    facts: dict[str, Any] = {"nic": [], "tool": {}}
     for line in text.splitlines():
         key, _, value = line.partition("=")
         if key == "nic":
             facts["nic"].append((*value.split(), "", "", "")[:3])
-        elif key in ("tool", "package"):
-            name, _, version = value.partition(" ")
-            facts[key].append((name, version))
+        elif key == "tool":
+            name, _, facts["tool"][name] = value.partition(" ")
         elif value:
             facts[key] = value
     return facts
@@ -244,14 +237,11 @@ def guest_proofs(requested: bool | None, guest: Mapping[str, Any] | str) -> list
             )
         )
     out.append(Proof("kernel", True, f"{guest.get('kernel')} ({guest.get('system')})"))
-    tools, packages = dict(guest["tool"]), dict(guest.get("package", ()))
+    tools = guest["tool"]
     missing = [t for t in PROGRAMS if t not in tools]
     installed = ", ".join(f"{t} {v}".strip() for t, v in tools.items())
     installed += f"; missing {', '.join(missing)}" if missing else ""
     out.append(Proof("measuring tools installed", not missing, installed))
-    if packages:  # for the record, so that the same can be requested again
-        known = ", ".join(f"{p} {v}" for p, v in packages.items())
-        out.append(Proof("packages of the tools", True, known))
     if started := guest.get("cloud-init"):
         out.append(Proof("first start complete", started == "done", started))
     return out

@@ -7,9 +7,6 @@ it is legible in print and to colour-blind readers. Each function draws on `ax`,
 its own, and returns the axes.
 """
 
-from typing import NoReturn
-
-from ..errors import unknown
 from .answers import forest
 from .ceilings import limits
 from .conditions import levels, matrix, rounds
@@ -31,7 +28,3 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-def __getattr__(name: str) -> NoReturn:
-    raise unknown("netperf_lib.plots", name, __all__)

@@ -19,12 +19,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from ..data.layout import Store
 from ..data.load import read
 from ..data.shipped import recorded, shipped
-from ..errors import LabError, NetperfError, StoreError, UsageError, pip_install, unknown
+from ..errors import LabError, NetperfError, StoreError, UsageError, pip_install
 from ..experiment.yaml import load_experiment
 from ..metrics import rounds_required
 from ..quantities import read_quantity
@@ -38,10 +38,6 @@ __all__ = ["check", "start"]
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-def __getattr__(name: str) -> NoReturn:
-    raise unknown("netperf_lib.workshop", name, __all__)
 
 
 # -- what is right ---------------------------------------------------------------------------------

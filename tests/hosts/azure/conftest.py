@@ -101,18 +101,7 @@ GUEST = {
     "kernel": "6.8.0-1010-azure",
     "system": "Ubuntu 24.04",
     "hyperv": "AMS07XXXX",
-    "tool": [
-        ("iperf3", "3.16"),
-        ("iperf", "2.1.9"),
-        ("qperf", "0.4.11"),
-        ("sockperf", "3.7"),
-    ],
-    "package": [
-        ("iperf", "2.1.9+dfsg-1"),
-        ("iperf3", "3.16-1build2"),
-        ("qperf", "0.4.11-3build2"),
-        ("sockperf", "3.7-1"),
-    ],
+    "tool": {"iperf3": "3.16", "iperf": "2.1.9", "qperf": "0.4.11", "sockperf": "3.7"},
     "nic": [("eth0", "hv_netvsc", "up"), ("enP1s1", "mlx5_core", "up")],
 }
 
