@@ -231,23 +231,6 @@ def test_a_price_in_a_label_is_text_in_a_figure():
     )
 
 
-def test_a_notebook_that_a_folder_names_is_not_run(tmp_path):
-    folder = tmp_path / "theirs"
-    shutil.copytree(npl.recorded(), folder)
-    mark = tmp_path / "ran"
-    own = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(f"open({str(mark)!r}, 'w')")]
-    )
-    nbformat.write(own, tmp_path / "own.ipynb")
-    declared = folder / "experiment.yaml"
-    declared.write_text(
-        declared.read_text() + f"\nreport: {{notebooks: ['{tmp_path}/own.ipynb']}}\n"
-    )
-    with pytest.raises(UsageError, match="is a program; to run it, name it yourself"):
-        npl.report(folder)
-    assert not mark.exists()
-
-
 ESCAPES = "\x1b[31mred\x1b]0;title\x07\x1b[2J\x9b31m\u202edetrevni\ud800"
 
 
