@@ -307,6 +307,10 @@ class TrialRun:
         said = ""
         if self.record["exit"].get(f"server{side}") not in (None, 0, HUNG, STOPPED):
             said = f"; the server said: {self._cause(f'server{side}')}"
+        if _FULL.search(f"{message}{said}"):
+            return (
+                f"{said}; free some disk space on both hosts (iperf3 needs some in /tmp)"
+            )
         if not _BLOCKED.search(message):
             return said
         last = FIRST_PORT + PORTS - 1
@@ -382,6 +386,10 @@ def _end(file: Path) -> bytes:
     with file.open("rb") as log:
         log.seek(0 if size <= WHOLE_BYTES else size - END_BYTES)
         return log.read()
+
+
+_FULL = re.compile(r"(?i)no space left|bad address|bus error|exit code 13[4569]\b")
+"""iperf3 keeps what it sends in a file; if the disk is full, its pages cannot be allocated."""
 
 
 def now() -> str:

@@ -91,7 +91,7 @@ def test_a_full_disk_on_a_host(deployment, store, host):
             store,
         )
     assert (tally.ok, tally.failed) == (3, 1)
-    assert "iperf3 on host" in one(why(store))
+    assert "free some disk space on both hosts" in one(why(store))
 
 
 @as_root
