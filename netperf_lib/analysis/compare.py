@@ -361,7 +361,7 @@ def _two_sides(
 def _name(data: Data) -> str:
     if isinstance(data, str | os.PathLike):
         return Path(data).name
-    return data.name if isinstance(data, Results) else "runs"
+    return str(getattr(data, "name", "runs"))
 
 
 def between(

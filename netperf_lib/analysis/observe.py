@@ -66,11 +66,8 @@ class HasRuns(Protocol):
         """The table of runs."""
 
 
-Data: TypeAlias = (
-    "HasRuns | pd.DataFrame | str | os.PathLike[str] | Sequence[Any] | Mapping[str, Any]"
-)
-"""What can be observed: an experiment, runs, a folder; several of them; or names with them,
-which adds a factor."""
+Data: TypeAlias = "HasRuns | pd.DataFrame | str | os.PathLike[str] | Mapping[str, Any]"
+"""What can be observed: an experiment, runs, a folder; or names with them, which adds a factor."""
 
 PAIR = "pair"
 """The factors that describe the two ends of a path are one."""
@@ -316,7 +313,7 @@ def observe(
 
     Parameters
     ----------
-    data : Results, DataFrame, path, or several of these
+    data : Results, DataFrame or path
         An experiment, its runs (all, or some of them), or a folder. A mapping of names to these
         adds the factor ``measurement``, as in ``{"before": "results/may", "after":
         "results/june"}``. Observations and answers are returned unchanged; another metric or factor
@@ -363,9 +360,10 @@ def observe(
     metric_of(metric)  # an unknown one is an error with the nearest names
     check_levels(where)
     source = Observed.of(data)
-    every = PAIRS if "pairs" in pool else pool
-    pooled = [f for f in every if f in source.codes]
-    if unknown := [f for f in (*asked, *where) if f not in source.codes]:
+    known = (*PAIRS, MEASUREMENT)  # which there need not be
+    every = (f for p in pool for f in (PAIRS if p == "pairs" else (p,)))
+    pooled = [f for f in every if f in source.codes or f not in known]
+    if unknown := [f for f in (*asked, *where, *pooled) if f not in source.codes]:
         raise no_factor(unknown[0], source.runs)
     chosen = select_runs(source, metric, where)
     by, notes = choose_factors(chosen, metric, asked, pooled)

@@ -111,15 +111,6 @@ class Observed:
         if isinstance(data, Observed):
             return data
         data = read_data(data)
-        if isinstance(data, Sequence):
-            each = [cls.of(one) for one in data]
-            data = {
-                next(iter(one.runs.get("experiment", ())), "runs"): one for one in each
-            }
-            if len(data) < len(each):
-                raise UsageError(
-                    "two have one name: name them, as in {'may': …, 'june': …}"
-                )
         if isinstance(data, Mapping) and data:
             several = {str(name): cls.of(one) for name, one in data.items()}
             parts = [
@@ -218,11 +209,6 @@ def ok_runs(data: Any) -> pd.DataFrame:
     """Runs that count, of an experiment or its table: complete, and not excluded."""
     runs = table_of(data)
     return runs[states(runs)[0]].copy()
-
-
-def present(value: Any) -> bool:
-    """Whether a cell of a table holds something."""
-    return not pd.isna(value)
 
 
 def headline_metrics(data: Any) -> list[str]:

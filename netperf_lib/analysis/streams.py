@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import NothingToReport, StatsError
-from ..metrics import ALPHA, METRICS, format_value, in_words, plural, rounds_required
+from ..metrics import ALPHA, format_value, plural, rounds_required
 from .intervals import Rounds
 from .median_ci import Level, level
 from .observe import Data, Observations, level_names, observe
@@ -26,12 +26,6 @@ PAGE = 4096
 LARGEST_BUFFER = 2**31 - 1
 """The kernel keeps the limits of buffers in a signed 32-bit number."""
 DEFAULT = "tcp_buffer_default_bytes"
-COSTS = {
-    "retransmits_count": ("{} instead of {} retransmitted segments", 10.0),
-    "rtt_loaded_us": ("{} instead of {} round trip under load", 1.2),
-}
-"""What too many streams raise, in words, and from which ratio on that is said."""
-
 
 # -- how many streams ----------------------------------------------------------------------------
 
@@ -161,14 +155,8 @@ def saturation(
 
 
 def filled(obs: Observations) -> dict[str, tuple[int, list[str]]]:
-    """Return how many streams fill each path with a ladder of three steps and more.
-
-    And what the most cost.
-    """
+    """Return how many streams fill each path with a ladder of three steps and more, in words."""
     found = {}
-    runs = obs.runs
-    names = level_names(obs, [f for f in obs.by if f != "streams"])
-    paths = runs["condition"].astype(str).map(names)
     for path, fit in saturation(obs).items() if obs.unit == "bps" else ():
         most = fit.counts[-1]
         if fit.enough is None or len(fit.counts) < 3:
@@ -178,25 +166,9 @@ def filled(obs: Observations) -> dict[str, tuple[int, list[str]]]:
         first = f"{plural(fit.enough, 'stream')} {fill} the path {share}"
         more = "more than were measured may carry more"
         if fit.enough < most:
-            part = runs[paths == path]
-            costs = part.reindex(columns=list(COSTS)).groupby(part["streams"]).median()
-            raised = _raised(costs, fit.enough, most)
             more = f"{plural(most, 'stream')} give no more"
-            more += f" and cost {in_words(raised)}" if raised else ""
         found[path] = fit.enough, [first, more]
     return found
-
-
-def _raised(medians: pd.DataFrame, enough: int, most: int) -> list[str]:
-    """What more streams than are enough raise, in words."""
-    words = []
-    for name, (sentence, ratio) in COSTS.items():
-        both = medians[name][[most, enough]]
-        if both[most] > ratio * max(both[enough], 1):
-            words.append(
-                sentence.format(*(format_value(v, METRICS[name].unit) for v in both))
-            )
-    return words
 
 
 # -- which buffer --------------------------------------------------------------------------------

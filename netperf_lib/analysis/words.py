@@ -173,7 +173,8 @@ def contrasts(
     5
     """
     data = read_data(data)
-    if about is not None and about not in table_of(data):
+    runs = table_of(data)
+    if about is not None and about not in runs:
         raise UsageError(f"the table of runs has no factor {about!r}")
     declared = origin_of(data).declared.get("contrasts") or ()
     every = [Contrast.model_validate(c) for c in declared]

@@ -177,7 +177,9 @@ def test_work_a_level_does_not_grow_with_levels(monkeypatch):
 
 def test_page_and_lead_name_the_streams_that_fill_a_path():
     exp = npl.read("data/recorded/lab-full")
-    filled = "4 streams fill the path (at least 95 % of the best). 16 streams give no more and cost"
+    filled = (
+        "4 streams fill the path (at least 95 % of the best). 16 streams give no more."
+    )
     found = lead_paragraph(exp)
     assert filled in str(found)
     assert "Use 4 connections for bulk transfers" in found.recommendations

@@ -63,7 +63,7 @@ def pairs(levels, rounds=4):
     [
         (
             {("a", "b"): 1e9, ("b", "a"): 1e9, ("a", "c"): 1e9, ("c", "b"): 1e9},
-            "All pairs have 1 Gbit/s. The two",
+            "All pairs have 1 Gbit/s.",
         ),
         (
             {("a", "b"): 1e9, ("b", "a"): 1.01e9, ("c", "b"): 1e9},
@@ -71,7 +71,7 @@ def pairs(levels, rounds=4):
         ),
         (
             {("a", "b"): 2e9, ("c", "d"): 1e9},
-            "Best is a → b with 2 Gbit/s, worst c → d with 1 Gbit/s. Each pair",
+            "Best is a → b with 2 Gbit/s, worst c → d with 1 Gbit/s.",
         ),
     ],
 )
