@@ -190,7 +190,8 @@ def evidence(
         columns["limit_rtt_us"] = 1e3 * median(column("rtt"))
         columns["limit_rtt_min_us"] = 1e3 * min(column("minrtt"))
     received = _flows(samples["receiver"], "bytes_received")
-    if theirs := [f for series in received for t, f in series if t >= since]:
+    arrived = [row for series in received for row in series]
+    if theirs := [f for t, f in arrived if t >= since]:
         buffers = [f["buffer"] for f in theirs if "buffer" in f]
         columns["limit_receive_buffer_bytes"] = max(buffers, default=None)
         columns["limit_unread_bytes"] = median(f["unread"] for f in theirs)

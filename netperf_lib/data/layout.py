@@ -575,11 +575,10 @@ class Store:
 
     def run_folders(self) -> dict[str, str]:
         """Return the ids of the complete runs, sorted, each with its folder in ``raw/``."""
-        folders = {
-            run_id: name
-            for name in self.folders()
-            for run_id in (self.records(name) if name.startswith(IMPORT) else [name])
-        }
+        folders: dict[str, str] = {}
+        for name in self.folders():
+            ids = self.records(name) if name.startswith(IMPORT) else [name]
+            folders |= dict.fromkeys(ids, name)
         return dict(sorted(folders.items()))
 
     def run_ids(self) -> list[str]:

@@ -156,10 +156,9 @@ def unknown_host(
 
     None if it has them all.
     """
-    gone = next(
-        (n for pair in pairs for n in (pair.client, pair.server) if n not in names), None
-    )
-    return (
-        gone
-        and f"a pair names host {gone!r}, which is not in the {source} (known: {', '.join(names)})"
-    )
+    named = [name for pair in pairs for name in (pair.client, pair.server)]
+    gone = next((name for name in named if name not in names), None)
+    if gone is None:
+        return None
+    known = ", ".join(names)
+    return f"a pair names host {gone!r}, which is not in the {source} (known: {known})"

@@ -226,7 +226,8 @@ def _ratio_text(v: float) -> str:
 def _window(comparisons: Sequence[Comparison]) -> tuple[float, float]:
     """Limits of the axis: all intervals, or what is near if the margin could not be seen."""
     finite = [c for c in comparisons if 0 < c.ratio < math.inf]
-    values = [v for c in finite for v in (c.ratio, c.low, c.high) if 0 < v < math.inf]
+    ends = [v for c in finite for v in (c.ratio, c.low, c.high)]
+    values = [v for v in ends if 0 < v < math.inf]
     margins = [1 + 1.6 * c.margin for c in comparisons]
     values += [*margins, *(1 / margin for margin in margins)]
     low, high = min(values) / 1.08, max(values) * 1.08

@@ -78,7 +78,8 @@ def root_of(data: Results | Fleet) -> str:
 
 def _some(runs: pd.DataFrame, *columns: str) -> str:
     """The first distinct values of some columns."""
-    values = sorted({str(v) for c in columns if c in runs for v in runs[c].dropna()})
+    known = [runs[column].dropna() for column in columns if column in runs]
+    values = sorted({str(v) for column in known for v in column})
     more = f" and {len(values) - MOST} more" if len(values) > MOST else ""
     return ", ".join(values[:MOST]) + more
 

@@ -124,11 +124,9 @@ def _judged(exercise: Check, answer: Any, runs: Any) -> str | None:
     truth = exercise.truth(runs)
     if isinstance(truth, str):
         return None if re.fullmatch(truth, in_plain_words(answer)) else exercise.hint
-    mistakes = [
-        (words, one)
-        for words, some in exercise.mistakes(runs).items()
-        for one in (some if isinstance(some, list) else [some])
-    ]
+    mistakes: list[tuple[str, Any]] = []
+    for words, some in exercise.mistakes(runs).items():
+        mistakes += [(words, one) for one in (some if isinstance(some, list) else [some])]
     if isinstance(truth, set):
         rounds = _round_numbers(answer)
         hints = (words for words, mistake in mistakes if mistake == rounds)
