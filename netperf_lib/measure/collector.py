@@ -135,12 +135,10 @@ def collect(
             spent,
             patience_s,
         )
-        again = "run the same command again to resume"
         try:
-            stopped = CollectError(f"terminated by a signal; {again}")
-            return finish(collector.collect(), stopped=stopped)
-        except KeyboardInterrupt:
-            lines.say(f"interrupted; {again}")
+            return finish(collector.collect())
+        except (KeyboardInterrupt, SystemExit):  # of a signal, see `netperf_lib.cli.main`
+            lines.say("interrupted; run the same command again to resume")
             raise
 
 
