@@ -41,5 +41,6 @@ def proofs(data: HasRuns | pd.DataFrame) -> Table:
     """
     rows = pd.DataFrame(stored(data), columns=["deployment", *SHOWN])
     rows["holds"] = [HOLDS[holds] for holds in rows["holds"]]
-    rows["host"] = rows["host"].fillna(rows["deployment"])
+    named = rows["host"].fillna("") != ""
+    rows["host"] = rows["host"].where(named, rows["deployment"])
     return Table.of(rows[SHOWN], "Claims about the hosts, and the evidence for each.")

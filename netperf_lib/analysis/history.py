@@ -211,6 +211,6 @@ def ask_history(
             ChangePoint(
                 at[c.start], at[c.end] if c.end else None, c.ratio, c.before, c.level
             )
-            for c in result.abrupt
+            for c in result
         ]
     return found

@@ -50,7 +50,6 @@ def rounds_needed(
     check_share(cv, "cv")
     check_share(margin, "margin")
     check_share(alpha, "alpha", below=0.5)
-    check_share(family, "family", below=math.inf)
     error = float(scipy.special.ndtri(1 - alpha / family))
     power = float(scipy.special.ndtri((1 + POWER) / 2))
     sd = math.sqrt(2) * cv

@@ -53,22 +53,9 @@ class LevelChange:
     level: float
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """Changes of level of a series.
-
-    Attributes
-    ----------
-    abrupt : tuple of LevelChange
-        In time order.
-    """
-
-    abrupt: tuple[LevelChange, ...] = ()
-
-
 def changes(
     values: Floats, hours: Floats | None = None, *, alpha: float = 0.01
-) -> Changes:
+) -> tuple[LevelChange, ...]:
     """Return the abrupt changes of level of a series.
 
     Parameters
@@ -99,7 +86,7 @@ def changes(
     --------
     >>> hours = np.where((np.arange(96) >= 40) & (np.arange(96) < 60), 54.0, 46.0)
     >>> hours = hours * np.exp(0.01 * np.random.default_rng(1).standard_normal(96))
-    >>> [c] = npl.analysis.changes(hours).abrupt
+    >>> [c] = npl.analysis.changes(hours)
     >>> c.start, c.end, round(c.ratio, 2)
     (40, 60, 1.17)
     """
@@ -114,12 +101,11 @@ def changes(
     shortest = max(SHORTEST_PERIODS, math.ceil(SHORTEST_H / period_h))
     longest = math.ceil(LONGEST_H / period_h)
     if x.size < 3 * shortest or np.ptp(x) == 0:
-        return Changes()
+        return ()
     y = np.log(x)
     fits = [_search(y, base, shortest, longest, alpha) for base in _bases(times)]
     best = min(fits, key=lambda fit: fit.criterion)
-    abrupt = tuple(_change(y, arc, best) for arc in sorted(best.arcs))
-    return Changes(abrupt)
+    return tuple(_change(y, arc, best) for arc in sorted(best.arcs))
 
 
 class _Fit:

@@ -454,19 +454,16 @@ class Deployment:
 
     def contradictions(self) -> list[str]:
         """Claims that declared factors rest on and that are proven false, with the evidence."""
-        false = [(host, p) for host, p in self.claims() if p.factor and p.holds is False]
-        return [
-            f"{f'{host}: ' if host else ''}{p.claim} ({p.evidence})" for host, p in false
-        ]
+        false = ((n, p) for n, p in self.claims() if p.factor and p.holds is False)
+        return [f"{n}: {p.claim} ({p.evidence})".removeprefix(": ") for n, p in false]
 
     def doubts(self) -> list[str]:
         """Every claim that is false or not proven, with the evidence."""
         words = {False: "NOT TRUE", None: "not proven"}
-        doubted = [
-            (host or self.deployment_id, p) for host, p in self.claims() if not p.holds
-        ]
         return [
-            f"{name}: {words[p.holds]}: {p.claim} ({p.evidence})" for name, p in doubted
+            f"{name or self.deployment_id}: {words[p.holds]}: {p.claim} ({p.evidence})"
+            for name, p in self.claims()
+            if not p.holds
         ]
 
 

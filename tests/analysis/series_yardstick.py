@@ -53,7 +53,7 @@ for changes.
 
 
 def ours(values, hours, *, alpha):
-    found = changes(values, hours, alpha=alpha).abrupt
+    found = changes(values, hours, alpha=alpha)
     return [(c.start, values.size if c.end is None else c.end, c.ratio) for c in found]
 
 
