@@ -249,6 +249,39 @@ def test_results_are_values_to_the_end():
         )
 
 
+VERBS = set(
+    """
+    Add Ask Await Begin Bring Call Carry Check Close Compare Connect Convert Copy Count Create
+    Decide Decode Delete Deploy Derive Describe Disprove Do Draw Drop End Estimate Exclude Execute
+    Expand Explain Explore Find Fork Freeze Give Go Have Hold Import Join Judge Keep Leave Let List
+    Load Look Make Measure Meet Mount Name Open Pin Place Preview Print Project Raise Read Record
+    Refuse Remove Render Report Restore Return Run Say Scale Schedule Show Sort Start Stop Store
+    Summarise Take Teach Tell Turn Undo Wait Wake Write Yield
+    """.split()
+)
+"""What the docstring of a public function begins with; add a verb, not a noun."""
+
+
+def docstrings(nodes):
+    """Yield the docstrings of public functions and methods; a property names what it is."""
+    for node in nodes:
+        if getattr(node, "name", "_")[0] == "_":
+            continue
+        if isinstance(node, ast.ClassDef):
+            yield from docstrings(node.body)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            kinds = map(ast.unparse, node.decorator_list)
+            if not any("property" in kind for kind in kinds):
+                yield ast.get_docstring(node) or "Return"
+
+
+def test_a_docstring_says_what_a_function_does():
+    said = [text for path in MODULES for text in docstrings(parsed(path).body)]
+    first = re.compile(r"\w+")
+    assert len(said) > 500
+    assert [t for t in said if not (m := first.match(t)) or m[0] not in VERBS] == []
+
+
 def code_lines(function):
     """Return the lines of a function below its docstring."""
     first, *others = function.body

@@ -17,13 +17,13 @@ HOLDS = {True: "holds", False: "does NOT hold", None: "not shown"}
 
 
 def stored(data: HasRuns | pd.DataFrame) -> list[dict[str, Any]]:
-    """Claims about the hosts as they are stored; a table made by hand has none."""
+    """Return the claims about the hosts as they are stored; a table made by hand has none."""
     store = store_of(data)
     return store.claims() if store else []
 
 
 def store_of(data: HasRuns | pd.DataFrame) -> Store | None:
-    """The experiment that runs come from; None for a table made by hand."""
+    """Return the experiment that runs come from; None for a table made by hand."""
     folder = origin_of(data).folder
     try:
         return Store.at(folder) if folder else None

@@ -77,7 +77,7 @@ UNDECIDED = {"inconclusive": "not decided", "no verdict": "not decided"}
 
 
 def verdict_counts(verdicts: Iterable[str]) -> str:
-    """How many there are of each.
+    """Return how many there are of each.
 
     ``22 compared: 0 worse, 0 better, 17 equivalent, 5 not decided``.
     """
@@ -186,7 +186,7 @@ class Comparison(Subject):
         return f"{a}/{b}" if a != b and not self.paired else str(self.n)
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field and the words, as JSON types; values that are not finite are None."""
+        """Return every field and the words, as JSON types; values that are not finite are None."""
         return {k: as_json(v) for k, v in vars(self).items()} | {"words": self.words}
 
     def __repr__(self) -> str:
@@ -272,7 +272,7 @@ class Family(Sequence[Comparison]):
         return pd.DataFrame(rows).drop(columns=columns, errors="ignore")
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON types."""
+        """Return everything as JSON types."""
         return {
             "experiment": self.experiment,
             "notice": self.notice,

@@ -103,7 +103,7 @@ class Page:
 
 
 def pages(data: Any) -> list[Page]:
-    """The pages that an experiment has data for.
+    """Return the pages that an experiment has data for.
 
     Declared questions always have a page; what was not measured is left out. They are in the order
     of a report: the summary, the questions, the quality of the data.
@@ -172,7 +172,7 @@ def _asked(
 
 
 def fleet_pages(root: Location) -> list[Page]:
-    """The pages of a data root.
+    """Return the pages of a data root.
 
     A line for each experiment, and what was measured again, or for long, over time.
     """

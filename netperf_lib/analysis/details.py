@@ -17,7 +17,7 @@ from .runs import HOSTS, headline_metrics, ok_runs
 
 
 def places(data: Any) -> list[str] | None:
-    """Placements that are locations, not paths, if there are several: ``ppg`` to ``cross-region``.
+    """Return the placements that are locations, not paths, if there are several.
 
     Else None (all).
 
@@ -32,14 +32,14 @@ def places(data: Any) -> list[str] | None:
 
 
 def levels_words(table: pd.DataFrame, metric: str) -> str:
-    """The levels of conditions in a sentence, for a headline."""
+    """Return the levels of conditions in a sentence, for a headline."""
     info, medians = metric_of(metric), table["median"].dropna()
     figures = [f"{format_value(value, info.unit)} ({c})" for c, value in medians.items()]
     return f"{info.label}: {', '.join(figures)}."
 
 
 def tail_metric(data: Any) -> str:
-    """The percentile that gets a verdict: the 99th of one-way latency, else of the round trip.
+    """Return the percentile that gets a verdict: the 99th one-way, else of the round trip.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def tail_metric(data: Any) -> str:
 
 
 def overview(data: Data) -> pd.DataFrame:
-    """What was measured, in one table.
+    """Return what was measured, in one table.
 
     A row for each kind of pair, a column for each headline metric and kind of test.
 

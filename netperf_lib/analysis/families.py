@@ -30,7 +30,7 @@ from .runs import Observed, headline_metrics, without_sent
 def of_main_tool(
     data: Data, metric: str, contrasts: Sequence[Contrast] = ()
 ) -> Observations:
-    """The conditions in which a metric was measured by its main tool, and that have a value.
+    """Return the conditions in which a metric was measured by its main tool, and that have a value.
 
     The tool is that of the declared contrasts, else the one with most conditions.
     """
@@ -61,7 +61,7 @@ def _measured(obs: Observations) -> Observations:
 def of_main_tools(
     source: Observed, metric: str | None = None, contrasts: Sequence[Contrast] = ()
 ) -> list[Observations]:
-    """The conditions of a metric, or of each headline metric, as `of_main_tool` has them."""
+    """Return the conditions of a metric, or of each headline metric, as `of_main_tool` has them."""
     names = [metric] if metric else _metrics(source.runs)
     if metric is None:
         source = replace(source, runs=without_sent(source.runs))
@@ -82,7 +82,7 @@ def _metrics(runs: pd.DataFrame) -> list[str]:
 def judged_by_rule(
     observed: Sequence[Observations], margin: float | None = None
 ) -> tuple[Family, list[Pair]]:
-    """The family of an experiment without declared contrasts, judged, and its pairs of conditions.
+    """Return the judged family of an experiment without declared contrasts, and its pairs.
 
     What one run a side cannot decide takes no share of the 5 %.
     """
@@ -95,12 +95,12 @@ def judged_by_rule(
 
 
 def other_factors(obs: Observations, name: str) -> list[str]:
-    """The factors that split besides this one and the ends of paths."""
+    """Return the factors that split besides this one and the ends of paths."""
     return [f for f in obs.factors if f not in (name, PAIR)]
 
 
 def by_rule(observed: Sequence[Observations], margin: float = MARGIN) -> list[Pair]:
-    """The pairs of conditions that are compared without declared contrasts, from labels alone."""
+    """Return the pairs that are compared without declared contrasts, from labels alone."""
     pairs = []
     for obs in observed:
         for name in obs.factors if LOG_NAME not in obs.by else ():
@@ -134,7 +134,7 @@ def _slices(obs: Observations, name: str) -> Iterator[list[str]]:
 
 
 def ordinary(obs: Observations, name: str, *, asked: bool = False) -> Any:
-    """The level that others are compared with, by its name or the default.
+    """Return the level that others are compared with, by its name or the default.
 
     None where there is none.
     """
@@ -154,7 +154,7 @@ def _held(obs: Observations, name: str, *, asked: bool = False) -> Any:
 
 
 def usual(obs: Observations, name: str, contrasts: Sequence[Contrast] = ()) -> list[str]:
-    """The conditions in which a factor is looked at.
+    """Return the conditions in which a factor is looked at.
 
     Pairs are compared within a placement that has several.
     """

@@ -60,7 +60,7 @@ class ChangePoint:
     after: float
 
     def words(self, metric: str) -> str:
-        """The change in a phrase: ``from 15:00 to 19:00 18 % slower than before and after``."""
+        """Return the change in a phrase: ``from 15:00 to 19:00 18 % slower than before``."""
         info, more = metric_of(metric), self.ratio > 1
         how = "slower" if more == (info.better == "lower") else "faster"
         size = f"{size_words(self.ratio)} {'as high as' if self.ratio >= 3 else f'{how} than'}"
@@ -142,7 +142,7 @@ def name_of(location: Location) -> str:
 
 
 def measurements(location: Location, name: str | None = None) -> Location | list[str]:
-    """The data of one history: an experiment.
+    """Return the data of one history: an experiment.
 
     Or, in a data root, all measurements of this name, also renamed ones.
 

@@ -159,7 +159,7 @@ class Finding:
         return _noun(self.obs)
 
     def level(self, condition: str = "") -> str:
-        """The level of a condition, or of the first one, in a sentence."""
+        """Return the level of a condition, or of the first one, in a sentence."""
         return _level_name(
             self.obs, condition or self.condition, self.name, self.obs.names
         )
@@ -175,12 +175,12 @@ class Finding:
         return ", ".join(factor(f).level_words(levels[f]) for f in named)
 
     def where(self, findings: Sequence[Finding]) -> str:
-        """The end of a sentence about some slices: `` on ppg``, `` with 16 streams``."""
+        """Return the end of a sentence about some slices: `` on ppg``, `` with 16 streams``."""
         word = "on" if other_factors(self.obs, self.name)[:1] == ["placement"] else "with"
         return f" {word} {_listed([x.slice for x in findings])}" if self.slice else ""
 
     def effect(self, *, with_figures: bool = False) -> str:
-        """``30 % less latency``; with figures: ``73 % less latency (147 to 39.8 µs)``."""
+        """Return ``30 % less latency``; with figures: ``73 % less latency (147 to 39.8 µs)``."""
         unit, size, more = (
             self.obs.unit,
             size_words(self.result.ratio),
@@ -196,7 +196,7 @@ class Finding:
         return f"{size} {how} {self.noun}{figures}"
 
     def elsewhere(self, findings: Sequence[Finding]) -> list[Finding]:
-        """The same two levels in slices outside of the family."""
+        """Return the same two levels in slices outside of the family."""
         obs, found = self.obs, []
         levels = [obs.at(c, self.name) for c in (self.condition, self.base)]
         judged = {x.condition for x in findings if x.obs is obs}
@@ -216,7 +216,7 @@ class Writer:
     said: set[str] = field(default_factory=set)
 
     def first(self, what: str) -> bool:
-        """Whether this is said for the first time."""
+        """Return whether this is said for the first time."""
         new = what not in self.said
         self.said.add(what)
         return new
@@ -232,7 +232,7 @@ class Writer:
             self.lines.append(Words.line(topic, " ".join(sentences)))
 
     def written_out(self, text: str) -> str:
-        """The text with the abbreviations that stand in it for the first time written out."""
+        """Return the text with each abbreviation written out where it first stands."""
         for name, words in ABBREVIATIONS.items():
             alone = rf"(?<![\w-]){name}(?![\w-])"
             if re.search(alone, text) and self.first(name):
@@ -245,7 +245,7 @@ class Writer:
         parts: Iterable[str],
         join: Callable[[Sequence[str]], str] = ", ".join,
     ) -> list[str]:
-        """The parts behind their head, in as many sentences as they need."""
+        """Return the parts behind their head, in as many sentences as they need."""
         groups: list[tuple[str, list[str]]] = [(self.written_out(head), [])]
         for part in map(self.written_out, parts):
             first, group = groups[-1]
@@ -255,7 +255,7 @@ class Writer:
         return [f"{capital(first + join(group))}." for first, group in groups if group]
 
     def each(self, texts: Iterable[str]) -> list[str]:
-        """Each text as a sentence of its own."""
+        """Return each text as a sentence of its own."""
         return [f"{capital(self.written_out(text))}." for text in texts]
 
 

@@ -596,7 +596,7 @@ def limits(
 
 
 def limits_table(held: Sequence[Held]) -> Table:
-    """The conditions as a table for a page.
+    """Return the conditions as a table for a page.
 
     Throughput, cause, evidence, what raising it brings, what to do.
 
@@ -621,7 +621,7 @@ def limits_table(held: Sequence[Held]) -> Table:
 
 
 def limits_words(held: Sequence[Held]) -> Headline:
-    """How many conditions are limited by which cause.
+    """Return how many conditions are limited by which cause.
 
     Examples
     --------
@@ -633,7 +633,7 @@ def limits_words(held: Sequence[Held]) -> Headline:
 
 
 def limit_sentences(held: Sequence[Held]) -> list[str]:
-    """``the window limits throughput on 4 of 12 conditions (cross-region: 4 MiB over 20 ms)``.
+    """Return ``the window limits throughput on 4 of 12 conditions (cross-region: 4 MiB)``.
 
     A sentence a cause.
     """

@@ -41,7 +41,7 @@ class Line:
 
 
 def lines(family: Family, *, two: bool = False) -> list[Line]:
-    """The comparisons, the worst first.
+    """Return the comparisons, the worst first.
 
     `two`: of two measurements, whose names are the heads of the columns.
     """
@@ -79,7 +79,7 @@ def text(
     *,
     notes: Sequence[str] = (),
 ) -> str:
-    """The lines as text.
+    """Return the lines as text.
 
     The counts, a heading for each metric and what its names share, and footnotes.
     """
@@ -112,5 +112,5 @@ def text(
 
 
 def wrapped(words: str) -> str:
-    """A sentence at the width of the text."""
+    """Return a sentence at the width of the text."""
     return textwrap.fill(words, WIDTH, subsequent_indent="  ", break_on_hyphens=False)

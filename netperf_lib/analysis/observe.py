@@ -188,30 +188,30 @@ class Observations:
         return levels(self).to_dict("index")
 
     def at(self, condition: str, name: str) -> Any:
-        """Level of a factor in a condition, None if it is not known.
+        """Return the level of a factor in a condition, None if it is not known.
 
         Of ``pair`` that is the condition.
         """
         return condition if name == PAIR else self._facts[condition].get(name)
 
     def value(self, condition: str, column: str = "median") -> float:
-        """A figure of a condition's level, as `levels` calls it."""
+        """Return a figure of a condition's level, as `levels` calls it."""
         return float(self._levels[condition][column])
 
     def matching(self, side: Mapping[str, Any]) -> list[str]:
-        """The conditions that a side of a contrast names."""
+        """Return the conditions that a side of a contrast names."""
         levels = {name: factor(name).cast(wish) for name, wish in side.items()}
         return [
             c for c in self.names if all(self.at(c, f) == v for f, v in levels.items())
         ]
 
     def condition(self, side: Mapping[str, Any] | None) -> str:
-        """The one condition that a side of a contrast names; empty if it names several, or none."""
+        """Return the condition that a side of a contrast names; empty if several, or none."""
         names = [] if side is None else self.matching(side)
         return names[0] if len(names) == 1 else ""
 
     def same(self, one: str, two: str, *factors: str) -> bool:
-        """Whether a condition differs from another one in nothing but these factors.
+        """Return whether a condition differs from another one in nothing but these factors.
 
         The two ends of a path are one factor, and all of them are ``pair``. A label that only the
         first one has is no difference, for null means that there is none; but two measurements have
@@ -226,7 +226,7 @@ class Observations:
         ]
 
     def only(self, names: Mapping[str, str] | Collection[str]) -> Observations:
-        """The same observations, of these conditions alone; a mapping gives them other names."""
+        """Return the observations of these conditions alone; a mapping gives them other names."""
         called = names if isinstance(names, Mapping) else {name: name for name in names}
         chosen = [c for c in self.names if c in called]
         index = pd.Index([called[c] for c in chosen], name="condition", dtype=object)
@@ -245,7 +245,7 @@ class Observations:
         )
 
     def main(self, contrasts: Sequence[Contrast] = ()) -> Observations:
-        """The conditions that a figure shows: see `usual`. What all of them share goes unsaid."""
+        """Return the conditions that a figure shows: see `usual`. What all share goes unsaid."""
         small = self.only(self.usual(self.asked, contrasts))
         varying = [f for f in self.by if len(set(small.conditions[f])) > 1]
         return small.only(level_names(small, varying)) if varying else small
@@ -253,7 +253,7 @@ class Observations:
     def usual(
         self, factors: Sequence[str], contrasts: Sequence[Contrast] = ()
     ) -> list[str]:
-        """The conditions in which some factors are looked at: every other factor is at one level.
+        """Return the conditions in which some factors are looked at; every other is at one level.
 
         That is the level that all `contrasts` name, else one at which most levels of these factors
         were measured, the ordinary one first. Hosts and their properties stay, and so does a label
@@ -393,7 +393,7 @@ def levels(
     *,
     where: Mapping[str, Any] | None = None,
 ) -> Table:
-    """Level of each condition: the median of its observations, with interval, range and counts.
+    """Return the level of each condition: its median, with interval, range and counts.
 
     Parameters
     ----------
@@ -443,7 +443,7 @@ def _figures(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def level_of(rows: pd.DataFrame) -> Level:
-    """The level of one condition from its complete observations.
+    """Return the level of one condition from its complete observations.
 
     The one place that says what is counted.
 
@@ -477,7 +477,7 @@ def describe(obs: Observations) -> str:
 
 
 def as_tuple(names: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Names as they may be given: one, several, or none; each once."""
+    """Return the names as they may be given: one, several, or none; each once."""
     return (
         (names,)
         if isinstance(names, str)
@@ -486,7 +486,7 @@ def as_tuple(names: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def is_label(name: str) -> bool:
-    """Whether a factor is a label of which null means that there is none."""
+    """Return whether a factor is a label of which null means that there is none."""
     return factor(name).null == "none" and (name not in FACTORS or name == "gateway_sku")
 
 
@@ -541,13 +541,13 @@ class Selection:
         )
 
     def joined(self, names: Iterable[str], *more: Codes) -> Codes:
-        """The codes of the combinations of some columns; a column that does not vary adds none."""
+        """Return the codes of the combinations of some columns."""
         return combined(
             len(self.rows), *more, *(self.codes[c] for c in names if c in self.codes)
         )
 
     def levels(self, name: str) -> pd.Series:
-        """The levels of a factor, with nulls."""
+        """Return the levels of a factor, with nulls."""
         return self.source.runs[name].iloc[self.rows]
 
 
@@ -792,7 +792,7 @@ def _level_names(obs: Observations, names: tuple[str, ...]) -> dict[str, str]:
 def condition_names(
     facts: pd.DataFrame, by: Sequence[str], varying: Collection[str]
 ) -> list[str]:
-    """The one place that names a condition: its levels in words.
+    """Return the name of each condition: its levels in words.
 
     Ordinary ones go unsaid where the rest is unique. Without a factor all have one name: their
     placement, where it is known.

@@ -23,7 +23,7 @@ ALIKE = 0.02
 
 
 def has_pairs(data: Data, metric: str) -> bool:
-    """Whether a metric was measured of pairs that make a matrix.
+    """Return whether a metric was measured of pairs that make a matrix.
 
     Several that differ in nothing but their hosts.
     """
@@ -40,7 +40,7 @@ def has_pairs(data: Data, metric: str) -> bool:
 
 
 def ends_of(data: Data, metric: str) -> tuple[str, str]:
-    """The two factors that name the ends of the pairs, so that every cell of a matrix is one pair.
+    """Return the two factors that name the ends of the pairs, so that a cell is one pair.
 
     Raises NothingToReport if there are not several pairs of one placement.
 
@@ -65,7 +65,7 @@ def ends_of(data: Data, metric: str) -> tuple[str, str]:
 
 
 def pairs_words(obs: Observations) -> str:
-    """Which pair is best and worst, in a sentence.
+    """Return which pair is best and worst, in a sentence.
 
     Examples
     --------

@@ -86,7 +86,7 @@ def rounded(size: float, digits: int, outward: int = 0) -> str:
 
 
 def log_size(ratio: float) -> float:
-    """How far a ratio is from 1, upwards or downwards, as a logarithm.
+    """Return how far a ratio is from 1, upwards or downwards, as a logarithm.
 
     0 for one without a value.
     """
@@ -94,7 +94,7 @@ def log_size(ratio: float) -> float:
 
 
 def size_words(ratio: float, outward: int = 0, *, times: bool | None = None) -> str:
-    """Size of a ratio without its direction: ``32 %``, ``4.2 times``.
+    """Return the size of a ratio without its direction: ``32 %``, ``4.2 times``.
 
     The low (−1) or high (1) end of an interval.
 
@@ -127,7 +127,7 @@ def quantity(metric: str) -> str:
 
 
 def unit_of(metric: str) -> str:
-    """Unit of a metric's stored numbers, empty when it is not known."""
+    """Return the unit of a metric's stored numbers, empty when it is not known."""
     return METRICS[metric].unit if metric in METRICS else ""
 
 

@@ -143,13 +143,13 @@ class Observed:
         return combined(len(self.runs), *map(factorized, columns))
 
     def joined(self, names: Iterable[str]) -> Codes:
-        """The codes of the combinations of some columns; those that there are not add none."""
+        """Return the codes of the combinations of some columns, of those that there are."""
         return combined(
             len(self.runs), *(self.codes[c] for c in names if c in self.codes)
         )
 
     def late(self) -> Bools:
-        """Which runs belong to rounds beyond those planned."""
+        """Return which runs belong to rounds beyond those planned."""
         if not self.planned or "round" not in self.runs:
             return np.zeros(len(self.runs), bool)
         rank = self.runs["round"].groupby(self.units).rank(method="dense")
@@ -173,7 +173,7 @@ def factorized(values: Any) -> Codes:
 
 
 def combined(size: int, *codes: Codes) -> Codes:
-    """Codes of the combinations of several columns."""
+    """Return the codes of the combinations of several columns."""
     total, levels = np.zeros(size, np.int64), 1
     for more in codes:
         width = int(more.max(initial=0)) + 2
@@ -199,20 +199,20 @@ def status_counts(data: Any) -> tuple[int, int, int]:
 
 
 def states(runs: pd.DataFrame) -> tuple[pd.Series[bool], pd.Series[bool]]:
-    """Which runs are complete and count, and which are excluded for a recorded cause."""
+    """Return which runs are complete and count, and which are excluded for a recorded cause."""
     none = pd.Series(data=False, index=runs.index)
     excluded = runs["excluded"].notna() if "excluded" in runs else none
     return (runs["status"] == "ok" if "status" in runs else ~none) & ~excluded, excluded
 
 
 def ok_runs(data: Any) -> pd.DataFrame:
-    """Runs that count, of an experiment or its table: complete, and not excluded."""
+    """Return the runs that count, of an experiment or its table: complete, and not excluded."""
     runs = table_of(data)
     return runs[states(runs)[0]].copy()
 
 
 def headline_metrics(data: Any) -> list[str]:
-    """Headline metrics that the complete runs of an experiment have, in the order of a report.
+    """Return the headline metrics that the complete runs have, in the order of a report.
 
     Examples
     --------
@@ -234,13 +234,13 @@ def without_sent(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def wished(name: str, wish: Any) -> list[Any]:
-    """The levels that a value of ``where`` names: one, or several."""
+    """Return the levels that a value of ``where`` names: one, or several."""
     several = wish if isinstance(wish, list | tuple | set) else [wish]
     return [factor(name).cast(w) for w in several]
 
 
 def has_level(column: pd.Series, levels: Sequence[Any]) -> Bools:
-    """Which rows have one of these levels; None is a null."""
+    """Return which rows have one of these levels; None is a null."""
     cast = factor(str(column.name)).cast
     codes, found = pd.factorize(column, use_na_sentinel=False)
     return np.array([cast(level) in levels for level in found], bool)[codes]

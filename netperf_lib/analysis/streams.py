@@ -105,7 +105,7 @@ def streams(wide: pd.DataFrame, *, share: float = 0.95, alpha: float = ALPHA) ->
 
 
 def advertised_bps(data: Any, gbps: float | None = None) -> float | None:
-    """Advertised bandwidth of the smallest VM in bit/s.
+    """Return the advertised bandwidth of the smallest VM in bit/s.
 
     As given in Gbit/s, else as the experiment declares it.
 

@@ -25,7 +25,7 @@ NUMBER = re.compile(rf"{_ONE}(?: to {_ONE})?")
 
 
 def numeric(cells: Sequence[str]) -> bool:
-    """Whether a column holds numbers, with or without a unit; missing values do not count."""
+    """Return whether a column holds numbers, with or without a unit, where it holds anything."""
     filled = [cell.strip() for cell in cells if cell.strip() not in ("", "–")]
     return bool(filled) and all(map(NUMBER.fullmatch, filled))
 
@@ -127,7 +127,7 @@ class Table(pd.DataFrame):
 
 
 def beside_names(names: Sequence[str], table: pd.DataFrame) -> list[str]:
-    """A head, and rows of names and figures.
+    """Return a head, and rows of names and figures.
 
     Where there is no room beside it, a name has a line of its own.
     """

@@ -27,7 +27,7 @@ UNKNOWN = "not known"
 
 
 def as_markdown(text: str) -> str:
-    r"""Markdown that shows a text as it is.
+    r"""Return the markdown that shows a text as it is.
 
     A label in it is no link, picture, code, formula, tag or border of a cell.
 
@@ -54,7 +54,7 @@ def as_markdown(text: str) -> str:
 
 
 def shortened(notice: str, most: int = 130) -> str:
-    """What a notice says first, for a footer or a corner of a figure.
+    """Return what a notice says first, for a footer or a corner of a figure.
 
     The words before its first stop.
     """
@@ -127,7 +127,7 @@ def capital(text: str) -> str:
 
 
 def as_text(markdown: str) -> str:
-    """The text that `as_markdown` was given."""
+    """Return the text that `as_markdown` was given."""
     return re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", markdown)
 
 
@@ -144,7 +144,7 @@ def factor_of(contrast: Contrast) -> str:
 
 
 def advice(comparison: Any, recommendation: str = "") -> str:
-    """What to do about a comparison.
+    """Return what to do about a comparison.
 
     What the lead paragraph recommends for its level, or what would decide it.
     """
@@ -161,7 +161,7 @@ def advice(comparison: Any, recommendation: str = "") -> str:
 def contrasts(
     data: Any, about: str | None = None, metric: str | None = None
 ) -> list[Contrast]:
-    """The contrasts that the experiment declares.
+    """Return the contrasts that the experiment declares.
 
     Optionally only those of `metric` or whose sides differ in `about`.
 
@@ -184,7 +184,7 @@ def contrasts(
 
 
 def effect(ratio: float, outward: int = 0, *, times: bool | None = None) -> str:
-    """A ratio as a change: ``−31 %``, ``×4.2``, ``−99.4 %``; a dash where there is none.
+    """Return a ratio as a change: ``−31 %``, ``×4.2``, ``−99.4 %``; a dash where there is none.
 
     An end of an interval is rounded outwards, down (−1) or up (1), so that the interval on the page
     never claims more than the one that decided, and its inner end is the number of the sentence
@@ -201,7 +201,7 @@ def effect(ratio: float, outward: int = 0, *, times: bool | None = None) -> str:
 
 
 def span(ratio: float, low: float, high: float, *, short: bool = False) -> str:
-    """The interval of a ratio, written as `effect` writes the ratio; a dash where there is none.
+    """Return the interval of a ratio, as `effect` writes it; a dash where there is none.
 
     Examples
     --------
@@ -223,7 +223,7 @@ def span(ratio: float, low: float, high: float, *, short: bool = False) -> str:
 
 
 def interval_words(n: Iterable[int], deployments: int = 1) -> str:
-    """The 95 % interval of a level, described for a caption: with few runs it is their range."""
+    """Return what the interval of a level is, for a caption: with few runs it is their range."""
     if deployments > 1:
         return f"its 95 % interval (Student's t over the medians of {deployments} deployments)"
     counts = [k for k in n if k > 1]
@@ -239,7 +239,7 @@ def interval_words(n: Iterable[int], deployments: int = 1) -> str:
 
 
 def metric_label(metric: str) -> str:
-    """The label of a metric, for readers.
+    """Return the label of a metric, for readers.
 
     Examples
     --------
@@ -250,7 +250,7 @@ def metric_label(metric: str) -> str:
 
 
 def heading(what: str, metric: str) -> str:
-    """Heading of a page: ``Placement: one-way latency``."""
+    """Return the heading of a page: ``Placement: one-way latency``."""
     quantity = metric_of(metric).label
     return f"{what}: {quantity[:1].lower()}{quantity[1:]}"
 

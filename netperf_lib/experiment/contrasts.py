@@ -39,7 +39,7 @@ _MEASURED = {"protocol", "direction"} | {
 
 
 def gives(trial: Trial, metric: str) -> bool:
-    """Whether a run of this trial can have a value of a metric."""
+    """Return whether a run of this trial can have a value of a metric."""
     latency, tool = is_latency(trial.test.test), trial.test.tool
     loaded = trial.test.during is not None
     if metric.startswith(("latency_oneway_loaded", "rtt_loaded")):
@@ -164,7 +164,7 @@ def _with_threshold(contrast: Contrast) -> Contrast:
 
 
 def threshold(contrast: Contrast) -> float:
-    """The threshold of a contrast, in the unit of its metric; raise StatsError if it is none."""
+    """Return the threshold of a contrast in the unit of its metric, or raise StatsError."""
     text = str(contrast.at_least if contrast.below is None else contrast.below)
     unit = METRICS[contrast.metric].unit if contrast.metric in METRICS else ""
     share = _SHARE.fullmatch(text)

@@ -24,17 +24,17 @@ ASSUMED = f"at most {format_value(ASSUMED_BPS, 'bps')} (assumed)"
 
 
 def trial_s(trial: Trial, experiment: Experiment) -> float:
-    """Seconds that a trial takes when nothing fails."""
+    """Return the seconds that a trial takes when nothing fails."""
     return trial.test.duration_s + trial.test.omit_s + OVERHEAD_S + experiment.pause_s
 
 
 def duration_s(plan: Plan) -> float:
-    """Seconds that measuring takes when nothing fails."""
+    """Return the seconds that measuring takes when nothing fails."""
     return sum(trial_s(t, plan.experiment) for t in plan.trials)
 
 
 def sending_bps(trial: Trial) -> float:
-    """Bits per second that a trial puts on the network, its load included.
+    """Return the bits per second that a trial puts on the network, its load included.
 
     0 for a latency test on an idle path.
     """
@@ -50,7 +50,7 @@ def sending_bps(trial: Trial) -> float:
 
 
 def traffic(plan: Plan) -> dict[tuple[str, str], float]:
-    """(client, server) to the most bytes that the tests send between them."""
+    """Return (client, server) to the most bytes that the tests send between them."""
     total = defaultdict[tuple[str, str], float](float)
     for trial in plan.trials:
         seconds = trial.test.duration_s + trial.test.omit_s
@@ -59,7 +59,7 @@ def traffic(plan: Plan) -> dict[tuple[str, str], float]:
 
 
 def fewest_rounds(experiment: Experiment) -> int:
-    """Rounds below which no contrast of one deployment can get a verdict.
+    """Return the rounds below which no contrast of one deployment can get a verdict.
 
     However clear the difference.
     """
@@ -98,7 +98,7 @@ class Preview:
         }
 
     def notes(self) -> list[str]:
-        """Warnings before the start.
+        """Return the warnings before the start.
 
         Programs that a configuration may run, and rounds that cannot decide anything.
         """
@@ -157,7 +157,7 @@ def _ssh_configs(options: Any) -> list[str]:
 
 
 def clock(seconds: float) -> str:
-    """A duration in words: ``9 min 04 s``."""
+    """Return a duration in words: ``9 min 04 s``."""
     minutes, seconds = divmod(round(seconds), 60)
     if minutes < 60:
         return f"{minutes} min {seconds:02d} s" if minutes else f"{seconds} s"

@@ -45,7 +45,7 @@ _LATENCY = re.compile(r"[a-z]+_lat|ping-pong|under-load|playback")
 
 
 def is_latency(test: str) -> bool:
-    """Whether a test times single messages instead of filling the path."""
+    """Return whether a test times single messages instead of filling the path."""
     return _LATENCY.fullmatch(test) is not None
 
 
@@ -93,7 +93,7 @@ class Factor:
         ) == "always"
 
     def level_words(self, level: Any) -> str:
-        """Words for a level of this factor.
+        """Return the words for a level of this factor.
 
         ``16 streams``, ``1 MiB TCP buffer``, ``bitrate 1 Gbit/s``.
         """
@@ -213,7 +213,7 @@ _AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?: [A-Za-zµ%]+(?:/s)?)?")
 
 
 def read_rate(text: Any) -> float | None:
-    """Bits per second of a rate such as ``1G``, ``800 Mbit/s`` or 1000000.
+    """Return the bits per second of a rate such as ``1G``, ``800 Mbit/s`` or 1000000.
 
     None if it is not a rate.
     """
@@ -422,7 +422,7 @@ rule."""
 
 
 def is_address(value: Any) -> bool:
-    """Whether a value is an address of version 4 or 6, with or without its zone."""
+    """Return whether a value is an address of version 4 or 6, with or without its zone."""
     try:
         ipaddress.ip_address(str(value).partition("%")[0])
     except ValueError:
@@ -431,12 +431,12 @@ def is_address(value: Any) -> bool:
 
 
 def is_reserved(name: str) -> bool:
-    """Whether a non-factor column of the table of runs has this name, so that a label could not."""
+    """Return whether a column that is no factor has this name, so that a label could not."""
     return name in NOT_FACTORS or name in METRICS or name == LOG_NAME
 
 
 def factor(name: str) -> Factor:
-    """What is known about a factor; one that is not in the list is a user's label.
+    """Return what is known about a factor; one that is not in the list is a user's label.
 
     Examples
     --------
@@ -453,12 +453,12 @@ def factor(name: str) -> Factor:
 
 
 def level_words(name: str, level: Any) -> str:
-    """Words for a level of the factor `name` in a sentence."""
+    """Return the words for a level of the factor `name` in a sentence."""
     return factor(name).level_words(level)
 
 
 def sort_levels(name: str, levels: Iterable[Any]) -> list[Level]:
-    """Distinct levels of a factor in their natural order; null comes first.
+    """Return the distinct levels of a factor in their natural order; null comes first.
 
     Examples
     --------
@@ -473,7 +473,7 @@ def sort_levels(name: str, levels: Iterable[Any]) -> list[Level]:
 def dimensions(
     columns: Iterable[str], *, roles: Sequence[str] = ("condition",)
 ) -> list[str]:
-    """Which columns of the table of runs are dimensions.
+    """Return which columns of the table of runs are dimensions.
 
     Those listed, in the order of the list, then the user's own.
 
@@ -492,7 +492,7 @@ def dimensions(
 
 
 def factors_of(record: Mapping[str, Any]) -> dict[str, Level]:
-    """Every factor of a run, from its record: what was scheduled, and what the two hosts are.
+    """Return every factor of a run, from its record: what was scheduled, and the two hosts.
 
     Records of version 0.1, which kept the options of a test in a mapping, can also be read. Factors
     known only from the log (protocol, direction) are not included; of the facts of a host, its

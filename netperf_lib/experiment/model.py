@@ -342,7 +342,7 @@ class Experiment(_Declared):
     list; null: no limit."""
 
     def advertised_bps(self, pair: Pair) -> float | None:
-        """Bandwidth advertised for a pair, in bit/s; None if none is declared.
+        """Return the bandwidth advertised for a pair, in bit/s; None if none is declared.
 
         The pair's own ``bandwidth_mbps``, else the experiment's, else the lower one of the two VM
         sizes in ``hosts.options.bandwidth_mbps``.
@@ -447,18 +447,18 @@ class Deployment:
         )
 
     def claims(self) -> list[tuple[str, Proof]]:
-        """Every claim, with the name of its host; an empty one for those about the deployment."""
+        """Return every claim with its host; an empty name for those about the deployment."""
         return [(h.name, p) for h in self.hosts for p in h.proofs] + [
             ("", p) for p in self.proofs
         ]
 
     def contradictions(self) -> list[str]:
-        """Claims that declared factors rest on and that are proven false, with the evidence."""
+        """Return the claims of declared factors that are proven false, with the evidence."""
         false = ((n, p) for n, p in self.claims() if p.factor and p.holds is False)
         return [f"{n}: {p.claim} ({p.evidence})".removeprefix(": ") for n, p in false]
 
     def doubts(self) -> list[str]:
-        """Every claim that is false or not proven, with the evidence."""
+        """Return every claim that is false or not proven, with the evidence."""
         words = {False: "NOT TRUE", None: "not proven"}
         return [
             f"{name or self.deployment_id}: {words[p.holds]}: {p.claim} ({p.evidence})"

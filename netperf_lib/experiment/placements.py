@@ -159,7 +159,7 @@ _ZONE = re.compile(r"(?:az|zone|availability[-_ ]zone)[-_ ]?\w{1,2}", re.IGNOREC
 
 
 def is_place(name: str) -> bool:
-    """Whether a placement says where the server is: a known one, or the name of a zone."""
+    """Return whether a placement says where the server is: a known one, or the name of a zone."""
     return name in PLACES or bool(_ZONE.fullmatch(name))
 
 

@@ -100,7 +100,7 @@ class Plan:
 
 
 def trial_levels(trial: Trial) -> dict[str, Level]:
-    """Every factor of a trial with its level.
+    """Return every factor of a trial with its level.
 
     Its pair, its test, and each option and label by its own name.
 
@@ -223,7 +223,7 @@ def _crossed(spec: TestSpec) -> list[tuple[Any, ...]]:
 
 
 def conditions_count(experiment: Experiment) -> int:
-    """How many conditions a round measures, without building them."""
+    """Return how many conditions a round measures, without building them."""
     return sum(
         (spec.placements is None or pair.placement in spec.placements)
         * math.prod(map(len, _crossed(spec)))
@@ -232,7 +232,7 @@ def conditions_count(experiment: Experiment) -> int:
 
 
 def conditions(experiment: Experiment) -> Iterator[Trial]:
-    """The trials of every round, not yet placed in the schedule.
+    """Return the trials of every round, not yet placed in the schedule.
 
     In the order of the declaration.
     """
@@ -259,7 +259,7 @@ def conditions(experiment: Experiment) -> Iterator[Trial]:
 
 
 def load_trial(trial: Trial, duration_s: float | None = None) -> Trial | None:
-    """The load during a trial, as a trial of the same or the given duration.
+    """Return the load during a trial, as a trial of the same or the given duration.
 
     None if the path is idle.
     """

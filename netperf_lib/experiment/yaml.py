@@ -204,7 +204,7 @@ def _line(node: yaml.Node, loc: _Loc) -> int:
 
 
 def line_of(path: str | os.PathLike[str], loc: _Loc) -> int:
-    """Line of an experiment file, from 1, of the deepest part of `loc` that is in it."""
+    """Return the line of an experiment file, from 1, of the deepest part of `loc` that is in it."""
     node, _ = _parsed(_text(Path(path)), str(path))
     return _line(node, loc)
 
