@@ -562,15 +562,11 @@ def parse(files: tuple[Path, ...], as_json: bool) -> None:
     "--labels", type=FILE, help="CSV file with a row for each log or pattern of logs."
 )
 @pattern
-@option("--contrasts", type=FILE, help="YAML file that declares the contrasts.")
-@option("--title", default="", help="Title of the experiment.")
 @option("--pdf", type=FILE, help="Also make the report and write it here.")
 @flag("--labels-template", help="Print a labels file to fill in; write nothing.")
 def import_(
     files: tuple[Path, ...],
     into: Path | None,
-    contrasts: Path | None,
-    title: str,
     pdf: Path | None,
     labels_template: bool,
     **labels: Any,
@@ -588,11 +584,8 @@ def import_(
         return
     if into is None:
         raise click.UsageError("use --into results/NAME, or --labels-template")
-    labels["contrasts"] = imports.read_contrasts(contrasts) if contrasts else None
     with _progress("logs") as progress:
-        done = imports.import_logs(
-            files, into=into, title=title, **labels, progress=progress
-        )
+        done = imports.import_logs(files, into=into, **labels, progress=progress)
     _echo(f"{imports.usable(done.runs)} in {done.path}")
     if done.notice != imports.NOTICE:
         _echo(str(done.notice))

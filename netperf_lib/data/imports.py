@@ -23,7 +23,7 @@ from ..errors import ParseError, StoreError, UsageError, as_cell, visible
 from ..experiment.factors import LOG_NAME
 from ..experiment.model import Experiment
 from ..experiment.origin import Measured, Origin
-from ..metrics import in_words, metric, plural
+from ..metrics import in_words, plural
 from ..tools import identity, readers
 from ..tools.parsed import ParsedRun
 from . import logs
@@ -330,24 +330,12 @@ def _refuse_equal(runs: Sequence[LoggedRun]) -> None:
 
 
 def _with_parts(runs: Sequence[LoggedRun]) -> list[LoggedRun]:
-    """Return the runs with what only their names tell apart.
-
-    These are runs that no label puts anywhere, and runs of no round that have equal labels.
-    """
-    groups = defaultdict[str, list[LoggedRun]](list)
-    for run in runs:
-        if _is_unplaced(run):
-            groups[""].append(run)
-        elif run.get("round") is None:
-            groups[_condition(run)].append(run)
-    of_run = dict[int, str]()
-    for known, group in groups.items():
-        parts = name_parts(list(map(_name, group)))
-        most = (
-            len(parts) // 2 if known else len(parts)
-        )  # a name for each run tells nothing apart
-        if 1 < len(set(parts)) <= most:
-            of_run |= zip(map(id, group), parts, strict=True)
+    """Return the runs; those that no label puts anywhere with what only their names tell apart."""
+    unplaced = [run for run in runs if _is_unplaced(run)]
+    parts = name_parts(list(map(_name, unplaced)))
+    if len(set(parts)) < 2:
+        return list(runs)
+    of_run = dict(zip(map(id, unplaced), parts, strict=True))
     return [replace(run, part=of_run.get(id(run))) for run in runs]
 
 
@@ -429,8 +417,6 @@ def import_logs(
     labels: pd.DataFrame | Location | None = None,
     pattern: str | None = None,
     into: Location,
-    contrasts: Sequence[Mapping[str, Any]] | None = None,
-    title: str = "",
     progress: OnProgress | None = None,
 ) -> Results:
     """Import existing logs, so that they can be read, compared and reported like measured data.
@@ -442,11 +428,6 @@ def import_logs(
     into : path
         Folder of the experiment, for example ``results/mine``. More logs may be imported into it
         later; a log that was imported before is left as it is.
-    contrasts : sequence of dict, optional
-        Contrasts declared with the first import, as in an experiment file; later ones get no
-        verdict.
-    title : str
-        Title of the experiment.
 
     Returns
     -------
@@ -456,7 +437,7 @@ def import_logs(
     Raises
     ------
     UsageError
-        As `understand`; or a contrast asks for a level that no log has.
+        As `understand`.
     StoreError
         The folder contains a measured experiment, or a log was imported before with other labels.
 
@@ -471,39 +452,22 @@ def import_logs(
     runs, left_out = understand(files, labels=labels, pattern=pattern, progress=progress)
     place = Path(os.path.abspath(into))  # noqa: PTH100 - a link counts by its own name
     store = Store(place.parent, place.name)
-    declared = _declaration(place.name, title, contrasts, runs)
+    document = {"name": place.name, "hosts": {"source": "imported"}}
+    with explained(place):
+        declared = Experiment.model_validate(document)
     if (store.path / "experiment.yaml").exists():
-        earlier = store.declared()
-        if earlier.hosts.source != "imported":
+        declared = store.declared()
+        if declared.hosts.source != "imported":
             how = "contains a measured experiment; import into another folder"
             raise StoreError(f"{store.url}: {how}")
-        declared = earlier if contrasts is None else declared
     new, again = _new(store, runs)
     store.declare(declared)
     if store.read_plan() is None:
-        document = declared.model_dump(mode="json")
-        store.write_plan({"imported": True, "trials": [], "experiment": document})
+        whole = declared.model_dump(mode="json")
+        store.write_plan({"imported": True, "trials": [], "experiment": whole})
     with store.lock():
         _store(store, new, _notice([*left_out, *again], runs))
     return Results(store)
-
-
-def _declaration(
-    name: str,
-    title: str,
-    contrasts: Sequence[Mapping[str, Any]] | None,
-    runs: Sequence[LoggedRun],
-) -> Experiment:
-    """Return the declaration of an import; UsageError if a contrast asks for what no log has."""
-    document = {"name": name, "title": title, "hosts": {"source": "imported"}}
-    with explained("contrasts"):
-        declared = Experiment.model_validate(
-            document | {"contrasts": list(contrasts or ())}
-        )
-    for name in {metric(contrast.metric).name for contrast in declared.contrasts}:
-        if not any(name in run.parsed.metrics for run in runs):
-            raise UsageError(f"contrasts: no log gives {name}")
-    return declared
 
 
 def _new(
@@ -647,19 +611,3 @@ def read_logs(files: Files, *, pattern: str | None = None) -> Measured:
         record = _record("logs", run_id, run, order, NOTICE)
         rows.append(run_row(record, [run.parsed], None))
     return Measured(data_frame(runs_table(rows)), Origin(notice=_notice(left_out, runs)))
-
-
-def read_contrasts(path: Location) -> list[dict[str, Any]]:
-    """Read declared comparisons from a YAML file.
-
-    A list, or a mapping with the key ``contrasts``.
-    """
-    import yaml
-
-    with explained(path):
-        document = yaml.safe_load(Path(path).read_text("utf-8"))
-    contrasts = document.get("contrasts") if isinstance(document, dict) else document
-    if not isinstance(contrasts, list):
-        how = "write a list of contrasts, each with metric, a, b and margin"
-        raise UsageError(f"{os.fspath(path)}: {how}")
-    return contrasts

@@ -16,6 +16,8 @@ _RUNNING = re.compile(
 """A number of a repetition, a date or a time of day; after any other word a number is a level."""
 
 
+_ROUNDS = ({"r"}, {"round"})
+"""What stands before the number of a round."""
 PLAIN = "no further word"
 """The part of a name that has none of its own."""
 
@@ -44,29 +46,19 @@ def name_parts(names: Sequence[LogName]) -> list[str]:
 
 
 def proposed_pattern(names: Sequence[LogName]) -> str | None:
-    """Return a pattern that labels what the names tell apart; None where they differ in form."""
+    """Return a pattern that labels the one word in which names differ; None if there are more."""
     gaps = {tuple(_WORD.split(name.path)) for name in names}
     if len(gaps) > 1:
         return None
-    labels = iter(["placement", *(f"factor{number}" for number in range(2, 99))])
-    columns = zip(*(_WORD.findall(name.path) for name in names), strict=True)
     parts = []
-    for words in columns:
-        numbers = [number for number in map(_RUNNING.fullmatch, words) if number]
-        heads = {number[1] for number in numbers}
-        stated = [
-            word.lower() in name.stated for word, name in zip(words, names, strict=True)
-        ]
+    for words in zip(*(_WORD.findall(name.path) for name in names), strict=True):
+        numbers = [number[1] for number in map(_RUNNING.fullmatch, words) if number]
         if len(set(words)) == 1:
             parts.append(words[0])
-        elif len(numbers) == len(words) > len(set(words)) and heads in (
-            {"r"},
-            {"round"},
-            {""},
-        ):
-            parts.append(f"{heads.pop()}{{round}}")  # numbers that come back are rounds
-        elif len(numbers) == len(words) or all(stated):
-            parts.append("*")
+        elif len(numbers) < len(words):
+            parts.append("{placement}")
         else:
-            parts.append(f"{{{next(labels)}}}")
+            parts.append(f"{numbers[0]}{{round}}" if set(numbers) in _ROUNDS else "*")
+    if parts.count("{placement}") != 1:
+        return None
     return "".join(gap + part for gap, part in zip(*gaps, [*parts, ".*"], strict=True))

@@ -42,9 +42,6 @@ class Price:
     words: str
     parts: tuple[str, ...] = ()
     """What each part costs: hosts by hours, traffic by way."""
-    highest: float | None = None
-    """The most that it can be; None: nothing, or not known."""
-    currency: str = ""
 
     def __str__(self) -> str:
         return self.words

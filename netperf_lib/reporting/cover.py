@@ -127,12 +127,10 @@ def _provenance(data: Results | Fleet) -> str:
     facts = {
         "digest": root_of(data),
         "seed of the order": str(plan.get("seed", "")),
-        "hosts": _some(runs, "client", "server"),
         "kernels": _some(runs, "kernel"),
         "congestion control": _some(runs, "congestion_control"),
         "network drivers": _some(runs, "nic_driver"),
         "tools": _some(tools, "tool"),
-        "version of the readers": _some(runs, "reader_version"),
         "software": ", ".join([f"Python {platform.python_version()}", *software]),
     }
     text = (

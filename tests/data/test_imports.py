@@ -235,12 +235,6 @@ def test_each_row_of_labels_is_looked_at_once(tmp_path):
 
 # -- into a data root ------------------------------------------------------------------------------
 
-PPG = {
-    "metric": "latency_oneway_us",
-    "a": {"placement": "ppg"},
-    "b": {"placement": "same-zone"},
-    "margin": 0.1,
-}
 LABELS = table(
     file=["*-ppg.txt", "*-same-zone.txt", "*-cross-zone.txt", "*-cross-region*.txt"],
     placement=["ppg", "same-zone", "cross-zone", "cross-region"],
@@ -248,7 +242,7 @@ LABELS = table(
 
 
 def test_published_logs_become_an_experiment(tmp_path):
-    mine = import_logs(PUBLISHED, labels=LABELS, into=tmp_path / "mine", contrasts=[PPG])
+    mine = import_logs(PUBLISHED, labels=LABELS, into=tmp_path / "mine")
     latency = mine.runs.dropna(subset="latency_oneway_us").set_index("placement")
     assert latency["latency_oneway_us"].to_dict() == {
         "cross-region": 9900.0,
@@ -259,7 +253,6 @@ def test_published_logs_become_an_experiment(tmp_path):
     assert set(mine.runs["status"]) == {"ok"}
     assert "round" not in mine.runs
     assert "labelled" in str(mine.notice)
-    assert [c.metric for c in mine.contrasts] == ["latency_oneway_us"]
     raw = {p.read_bytes() for p in (tmp_path / "mine" / "raw").glob("*/client-*.out")}
     assert raw == {p.read_bytes() for p in PUBLISHED.glob("*.txt")}
 
@@ -295,24 +288,6 @@ def test_import_is_idempotent_and_another_import_adds(tmp_path):
             len(import_logs(PUBLISHED, labels=LABELS, into=tmp_path / "mine").runs) == 9
         )
     assert before < {p.name for p in (tmp_path / "mine" / "raw").iterdir()}
-    mine = import_logs(PUBLISHED, labels=LABELS, into=tmp_path / "mine", contrasts=[PPG])
-    assert mine.contrasts == ()  # these came after the data
-    assert [c.metric for c in mine.added] == ["latency_oneway_us"]
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"metric": "jitter_us"}, "no log gives jitter_us"),
-        ({"margin": 3}, "margin"),
-    ],
-)
-def test_contrasts_that_no_log_can_answer_are_refused(tmp_path, change, said):
-    with pytest.raises(NetperfError, match=said):
-        import_logs(
-            PUBLISHED, labels=LABELS, into=tmp_path / "mine", contrasts=[PPG | change]
-        )
-    assert not (tmp_path / "mine").exists()
 
 
 def test_other_labels_for_a_log_that_is_there_are_refused(tmp_path):
@@ -403,7 +378,7 @@ def test_logs_without_rounds_are_compared_unpaired(tmp_path):
                 tmp_path / f"{placement}-{number}.txt", level + number * 7 % 12 / 10
             )
     labels = table(file=["ppg-*", "same-zone-*"], placement=["ppg", "same-zone"])
-    mine = import_logs(tmp_path, labels=labels, into=tmp_path / "mine", contrasts=[PPG])
+    mine = import_logs(tmp_path, labels=labels, into=tmp_path / "mine")
     (found,) = compare(mine)
     assert found.verdict == "better"
     assert "unpaired" in f"{found.method} {found.warnings}"

@@ -26,7 +26,6 @@ from .checks import Preflight
 from .failures import AzError
 from .groups import Leftover
 from .options import Options as Options
-from .prices import CURRENCY
 from .state import Record, State
 from .topology import Topology, alternatives, topology
 
@@ -60,7 +59,7 @@ def cost(experiment: Experiment, *, workload: Workload) -> Price:
     text = str(estimate)
     if (estimate.amount or 0) > (experiment.budget or float("inf")):
         text += f"; ABOVE the budget of {experiment.budget:g}"
-    return Price(text, estimate.parts(), estimate.amount, CURRENCY)
+    return Price(text, estimate.parts())
 
 
 def spent(*, state: Path, done: float) -> float | None:
