@@ -199,17 +199,24 @@ def one_machine(
     Its loopback is no network.
     """
     known = {name: fact for name, fact in facts.items() if not isinstance(fact, str)}
-    out = []
-    for client, server in dict.fromkeys(pairs):
-        a, b = known.get(client, {}), known.get(server, {})
-        if a.get("machine", 0) == b.get("machine"):
-            where = a.get("guest", "one machine")
-            evidence = (
-                f"both names lead to {where}: correct the address or port of one of them"
-            )
-            claim = f"{client} and {server} are two machines"
-            out.append(Proof(claim, False, evidence, factor=True))
-    return tuple(out)
+    machines = {
+        name: fact["machine"] for name, fact in known.items() if "machine" in fact
+    }
+    same = [
+        (a, b)
+        for a, b in dict.fromkeys(pairs)
+        if a in machines and machines[a] == machines.get(b)
+    ]
+    how = "correct the address or port of one of them"
+    return tuple(
+        Proof(
+            f"{a} and {b} are two machines",
+            False,
+            f"both names lead to {known[a]['guest']}: {how}",
+            factor=True,
+        )
+        for a, b in same
+    )
 
 
 def guest_proofs(requested: bool | None, guest: Mapping[str, Any] | str) -> list[Proof]:

@@ -464,7 +464,7 @@ def test_a_folder_that_is_not_a_labs_is_left_alone(tmp_path):
 
 def test_a_program_that_locks_a_file_of_that_name_is_not_ended(tmp_path):
     code = (
-        "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); "
+        "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX); "
         "print('locked', flush=True); input()"
     )
     other = subprocess.Popen(

@@ -16,7 +16,7 @@ from netperf_lib.hosts.lab import lock
 HOLD = """
 import fcntl, sys
 lock = open(sys.argv[1], "w")
-fcntl.lockf(lock, fcntl.LOCK_EX)
+fcntl.flock(lock, fcntl.LOCK_EX)
 print(sys.argv[2], end="", file=lock, flush=True)
 print("held", flush=True)
 sys.stdin.read()
