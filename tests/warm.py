@@ -96,7 +96,8 @@ def warm(program, real, imports, words=(), learn=False):
 
 def serve(listener, learned):
     """Fork for each program until standard input is closed; return in a child."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    # reaped, not ignored, so that `time` counts what they used
+    signal.signal(signal.SIGCHLD, reap)
     while True:
         ready, _, _ = select.select([listener, 0], [], [])
         if 0 in ready:
@@ -113,6 +114,13 @@ def serve(listener, learned):
                 atexit.register(report, Path(learned), set(sys.modules))
             return
         connection.close()
+
+
+def reap(*_):
+    """Collect each fork that has ended."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def start(connection):
