@@ -25,7 +25,7 @@ gc.disable()
 
 # The same examples each time: nobody's tests fail by luck. `make fuzz` looks for new ones.
 hypothesis.settings.register_profile(
-    "repeatable", derandomize=True, deadline=None, max_examples=20
+    "repeatable", derandomize=True, deadline=None, max_examples=12
 )
 hypothesis.settings.load_profile("repeatable")
 

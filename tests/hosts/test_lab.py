@@ -131,7 +131,7 @@ def one_way_us(deployment, *servers):
     """Half of the shortest of many round trips, in turns: a busy machine only ever adds, for
     seconds at times."""
     least = dict.fromkeys(servers, math.inf)
-    for _ in range(8):
+    for _ in range(4):
         for server in servers:
             said = run(deployment, "client", f"ping -q -c 50 -i 0.005 {server}")
             found = (
@@ -210,7 +210,7 @@ def test_udp_is_paced_and_not_lost_on_the_way(deployment):
         )
         return int(values[names.index("RcvbufErrors")])
 
-    for rate in ("50M", "1G", "0"):  # 0: as fast as it goes
+    for rate in ("50M", "0"):  # 0: as fast as it goes
         before = not_taken()
         said = json.loads(
             run(deployment, "client", f"iperf3 -J -u -c {address} -t 1 -b {rate}")
@@ -482,7 +482,7 @@ def test_a_program_that_locks_a_file_of_that_name_is_not_ended(tmp_path):
     assert other.returncode == 0
 
 
-@pytest.mark.parametrize("name", ["a space", 'a "quote', "100 %", "${HOME}", "új"])
+@pytest.mark.parametrize("name", ['a "quote', "${HOME}", "100 % új"])
 def test_a_folder_of_any_name_works_or_is_refused(tmp_path, name):
     try:
         made = lab.up(experiment(**SMALL), state=tmp_path / name)

@@ -37,7 +37,7 @@ QUIET = Progress(lambda _: None)
 
 pytestmark = pytest.mark.usefixtures("lab_runs")
 
-KILLS = int(os.environ.get("KILLS", "2"))
+KILLS = int(os.environ.get("KILLS", "1"))
 """How often the collector is killed; `make soak` asks for more."""
 
 HOSTS = {

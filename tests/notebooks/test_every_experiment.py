@@ -25,7 +25,8 @@ NOT_HERE = ("summary", "explore")
 
 
 def pages(runs, monkeypatch, *only, **tables):
-    """Run the code of each page, or of `only` some, on tables in memory; return what it shows."""
+    """Run the code of a page of each notebook, or of `only` some pages, on tables in memory;
+    return what it shows."""
     empty = {
         n: pd.DataFrame(columns=list(made.SCHEMAS[n].names))
         for n in ("intervals", "percentiles")
@@ -38,8 +39,9 @@ def pages(runs, monkeypatch, *only, **tables):
     found = {}
     planned = npl.analysis.pages(runs)
     assert len({p.key for p in planned}) == len(planned)
+    first = {page.notebook: page.key for page in reversed(planned)}
     for page in planned:
-        if page.notebook not in NOT_HERE and (not only or page.key in only):
+        if page.notebook not in NOT_HERE and page.key in (only or first.values()):
             found[page.key] = shown(notebooks()[page.notebook], page.parameters)
     return found
 

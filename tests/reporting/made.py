@@ -1,6 +1,7 @@
 """An experiment for tests: the recorded one with noise, as if its raw runs had been read."""
 
 import re
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,12 @@ NOTICE = (
     "Made-up numbers for a test. No host was measured; nothing here says anything about a "
     "network."
 )
+
+
+@cache
+def recorded():
+    """The recorded experiment, read once."""
+    return npl.read(npl.recorded())
 
 
 def experiment(
@@ -39,7 +46,7 @@ def experiment(
     (store.path / "experiment.yaml").write_text(
         yaml.safe_dump(declared, sort_keys=False), "utf-8"
     )
-    exp = npl.read(npl.recorded())
+    exp = recorded()
     runs = table_of(exp).query("round <= @rounds").assign(experiment=name, notice=NOTICE)
     runs["placement"] = runs["placement"].astype(str).replace(names)
     runs["warnings"] = [[]] * len(runs)

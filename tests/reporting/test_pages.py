@@ -5,7 +5,6 @@ import re
 from dataclasses import replace
 
 import pandas as pd
-import pypdf
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -96,18 +95,9 @@ def test_both_ends_of_an_interval_are_written_as_the_ratio(ratio, low, high):
     assert span(ratio, low, high, short=True).count("×") == times
 
 
-def test_page_one_holds_the_answers_and_begins_with_the_picture(tmp_path):
+def test_page_one_begins_with_the_picture(tmp_path):
     folder = made.experiment(tmp_path)
-    books = ["summary", "01-placement", "05-paths"]
-    page = pypdf.PdfReader(npl.report(folder, notebooks=books)[-1]).pages[0]
-    first = " ".join(page.extract_text().split())
-    for words in (
-        "ppg against same-zone",
-        "less latency",
-        "ppg: proximity placement group",
-    ):
-        assert words in first
-    assert re.search(r"One-way latency: [\d.]+ µs and [\d.]+ µs", first)
+    books = ["summary", "01-placement"]
     body = npl.report(folder, notebooks=books, to="html")[-1].read_text("utf-8")
     assert body.count("<h1") == 1
     anchors = re.findall(r'href="#([^"]+)"', body)

@@ -223,7 +223,7 @@ def test_a_data_root_shows_each_experiment_over_its_measurements(tmp_path, monke
 
 def test_ctrl_c_ends_a_report_and_its_kernels(experiment, tmp_path):
     code = "import os, pathlib, time\npathlib.Path(f'pid-{os.getpid()}').touch()\ntime.sleep(600)"
-    books = [str(notebook(tmp_path, code, name=name)) for name in ("one", "two", "three")]
+    books = [str(notebook(tmp_path, code, name=name)) for name in ("one", "two")]
     words = [word for book in books for word in ("--notebook", book)]
     command = [sys.executable, "-m", "netperf_lib", "report", str(experiment), *words]
     with subprocess.Popen(command) as report:

@@ -68,6 +68,7 @@ def text_of(pdf):
 
 @pytest.fixture(scope="module")
 def stress():
+    """The text of a PDF of all that is hard to set."""
     plain = "#set page(width: 1cm) \\ ] } 🚀 $ * _ `"
     outputs = [
         shown(Table.of(LONG, "A long table.")),
@@ -88,13 +89,15 @@ def stress():
     source = (
         "value = '" + "y" * 300 + "'\n" + "\n".join(f"line_{i} = {i}" for i in range(120))
     )
-    return pdf_of(
-        new_markdown_cell(MARKDOWN), new_code_cell(source, outputs=outputs), code=True
+    return text_of(
+        pdf_of(
+            new_markdown_cell(MARKDOWN), new_code_cell(source, outputs=outputs), code=True
+        )
     )
 
 
 def test_every_cell_of_a_table_is_on_the_pages(stress):
-    words = set(text_of(stress).split())
+    words = set(stress.split())
     assert {
         *LONG["run"],
         *WIDE.to_numpy().ravel(),
@@ -121,15 +124,14 @@ def test_every_cell_of_a_table_is_on_the_pages(stress):
     ],
 )
 def test_words_that_look_like_markup_stay_words(stress, words):
-    assert words in " ".join(text_of(stress).split())
+    assert words in " ".join(stress.split())
 
 
 def test_long_lines_are_wrapped_not_cut(stress):
-    text = text_of(stress)
-    assert text.count("y") >= 300
-    assert text.count("x") >= 3000
-    assert "line_119 = 119" in text
-    assert "a warning nobody needs" not in text
+    assert stress.count("y") >= 300
+    assert stress.count("x") >= 3000
+    assert "line_119 = 119" in stress
+    assert "a warning nobody needs" not in stress
 
 
 def test_code_is_hidden_unless_asked():
