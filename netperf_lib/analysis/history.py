@@ -60,7 +60,7 @@ class ChangePoint:
     after: float
 
     def words(self, metric: str) -> str:
-        """Return the change in a phrase: ``from 15:00 to 19:00 18 % slower than before``."""
+        """Return the change: ``from 15:00 to 19:00 18 % slower than before and after``."""
         info, more = metric_of(metric), self.ratio > 1
         how = "slower" if more == (info.better == "lower") else "faster"
         size = f"{size_words(self.ratio)} {'as high as' if self.ratio >= 3 else f'{how} than'}"

@@ -633,7 +633,7 @@ def limits_words(held: Sequence[Held]) -> Headline:
 
 
 def limit_sentences(held: Sequence[Held]) -> list[str]:
-    """Return ``the window limits throughput on 4 of 12 conditions (cross-region: 4 MiB)``.
+    """Return ``the window limits throughput on 4 of 12 conditions (…)``.
 
     A sentence a cause.
     """

@@ -90,6 +90,8 @@ class Table(pd.DataFrame):
         # a failure is worth a column, none is not
         counts = frame.reindex(columns=["failed", "missing"]).fillna(0)
         hidden = [c for c in counts if not counts[c].any()]
+        if "condition" in frame:  # its name says the levels of the factors
+            hidden += FACTORS
         columns = frame.drop(columns=hidden, errors="ignore").dropna(
             axis="columns", how="all"
         )

@@ -41,6 +41,11 @@ def test_a_level_has_the_unit_of_its_metric_and_no_empty_column():
     assert list(shown["Median"]) == ["40 µs", "57 µs"]
 
 
+def test_a_condition_stands_for_its_levels():
+    shown = npl.levels(npl.recorded(), "throughput_bps", by="streams").shown
+    assert [*shown][:3] == ["Condition", "Runs", "Median"]
+
+
 def test_a_table_without_rows_shows_nothing():
     shown = Table.of(pd.DataFrame(columns=["n"]), "Network cards.")._repr_markdown_()
     assert shown == ""
