@@ -17,7 +17,7 @@ from ..metrics import METRICS, unknown_metric
 from .parsed import ParsedRun
 
 NAME = "figures"
-MARKS = ("_us", "_bps", "_per_s", "_ratio", "_count", "_bytes", "_s")
+MARKS = ("_",)
 STATES_CONDITIONS = True
 _ENDS = re.compile(r"_(?:us|bps|per_s|ratio|count)$")
 """The units of metrics that no factor has."""

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from functools import cache
 
 from ..metrics import to_bps, to_bytes, to_us
 from .interface import Commands
 from .options import Option, check_unloaded, checked, levels
 from .parsed import ParsedRun
 from .request import Request
-from .shared import Contradictory, Damaged, add_cpu_costs, fill_run
+from .shared import Contradictory, Damaged, add_cpu_costs, fill_run, line_start, or_above
 
 NAME = "qperf"
 PACKAGE = "qperf"
@@ -86,9 +87,19 @@ _HEADER = re.compile(
 )
 
 
-def sightings(text: str) -> Iterable[int]:
+_LINE_ENDS = re.compile(r":(?=[ \t]*$| bad test)", re.MULTILINE)
+_COMPLAINS = re.compile("server: ")
+
+
+def sightings(text: str) -> Iterator[int]:
     """Yield the offset of each block."""
-    return (m.start() for m in _HEADER.finditer(text))
+    for m in _LINE_ENDS.finditer(text):
+        start = line_start(text, m.start())
+        above = or_above(text, start, _COMPLAINS)
+        if _HEADER.match(text, above):
+            yield above
+        elif _HEADER.match(text, start):
+            yield start
 
 
 def read(text: str) -> list[ParsedRun]:
@@ -107,7 +118,8 @@ def read(text: str) -> list[ParsedRun]:
 
 # --- one block -----------------------------------------------------------------------------------
 
-_LINE = re.compile(r"[ \t>]*(([a-z_]+)[ \t]*)=[ \t]+(\S.*)")
+_LINE = re.compile(r"[ \t>]*(([a-z_]+)[ \t]*)=[ \t]+(\S.*?)(?: +-+> .*)?")
+"""A figure; people put notes behind arrows."""
 _NUMBER = re.compile(
     r"((?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)(?: ([^\s(]\S*(?: cpus)?))?(?: \(([\d,]+)\))?"
 )
@@ -121,6 +133,7 @@ _UNITS = {
     "count": r"(thousand|million|billion|trillion)?",
 }
 """Kind of figure to its units."""
+_THOUSANDS = {"thousand": "K", "million": "M", "billion": "G", "trillion": "T"}
 _KINDS = {
     "latency": "time",
     "time": "time",
@@ -139,26 +152,28 @@ _ORDER = "latency bw send_bw recv_bw msg_rate parameter send_cost recv_cost late
 """qperf prints the result, then the parameters, and then the rest."""
 
 
-def _figure(kind: str, text: str) -> float:
-    """Read a figure in µs, bit/s, 1/s, µs per GB, CPUs or bytes; `Damaged` if it is none."""
-    m = _NUMBER.fullmatch(text)
-    unit = re.fullmatch(_UNITS[kind], m[2] or "") if m else None
-    if m is None or unit is None:
-        raise Damaged("not a number with a known unit")
+@cache
+def _factor(kind: str, text: str) -> float | None:
+    """Return the factor of a unit to µs, bit/s, 1/s, µs per GB, CPUs or bytes; None if unknown."""
+    unit = re.fullmatch(_UNITS[kind], text)
+    if unit is None:
+        return None
     name = unit[1] or ""
     if kind in ("time", "cost"):
-        factor = to_us(1, name)
-    elif kind == "band":
-        factor = to_bps(1, name, "byte" if unit["byte"] else "bit")
-    elif kind == "share":
-        factor = 0.01
-    else:
-        factor = to_bytes(
-            1,
-            {"thousand": "K", "million": "M", "billion": "G", "trillion": "T"}.get(
-                name, name
-            ),
-        )
+        return to_us(1, name)
+    if kind == "band":
+        return to_bps(1, name, "byte" if unit["byte"] else "bit")
+    if kind == "share":
+        return 0.01
+    return to_bytes(1, _THOUSANDS.get(name, name))
+
+
+def _figure(kind: str, text: str) -> float:
+    """Read a figure; `Damaged` if it is none."""
+    m = _NUMBER.fullmatch(text)
+    factor = _factor(kind, m[2] or "") if m else None
+    if m is None or factor is None:
+        raise Damaged("not a number with a known unit")
     # 8.03 GB/sec are 64 240 000 000 bit/s, not 64 239 999 999.99999
     value = float(f"{float(m[1].replace(',', '')) * factor:.15g}")
     if m[3] and float(m[3].replace(",", "")) != value:
@@ -189,10 +204,18 @@ def _fill(run: ParsedRun, text: str) -> None:
         run.warnings.append(f"lines are missing: {gone}")
 
 
+@cache
+def _place(key: str) -> tuple[str | None, int]:
+    """Return the kind of a figure, and where qperf prints it."""
+    plain = _ENDS.sub("", key)
+    place = key if key in _ORDER else "parameter" if plain == key else "later"
+    return _KINDS.get(plain), _ORDER.index(place)
+
+
 def _lines(text: str) -> dict[str, float]:
     """Return the figures of a block by their names."""
     figures: dict[str, float] = {}
-    names: list[tuple[str, ...]] = []
+    names: list[tuple[int, int]] = []
     last, unread = 0, ""
     rows = text.partition(":")[2].split("\n")[1:]
     for number, row in enumerate(rows, 1):
@@ -200,16 +223,13 @@ def _lines(text: str) -> dict[str, float]:
         if m is None:
             unread = unread or row.strip()
             continue
-        key, plain = m[2], _ENDS.sub("", m[2])
-        names.append(m.groups())
-        kind = _KINDS.get(plain)
+        key = m[2]
+        names.append((len(m[1]) if m[1].endswith("  ") and "\t" not in m[1] else 0, len(key)))
+        kind, rank = _place(key)
         if kind is None:
             continue
         if figures and unread:
             raise Damaged(f"line {unread!r} is not readable")
-        rank = _ORDER.index(
-            key if key in _ORDER else "parameter" if plain == key else "later"
-        )
         if key in figures or rank < last:
             raise Contradictory(
                 f"lines are lost, or of another process: before {row.strip()!r}"
@@ -222,10 +242,8 @@ def _lines(text: str) -> dict[str, float]:
         except Damaged as error:
             raise Damaged(f"{error} in {row.strip()!r}") from None
     # qperf aligns the equals signs; somebody may have removed the blanks
-    widths = {
-        len(one) if one.endswith("  ") and "\t" not in one else 0 for one, *_ in names
-    }
-    longest = max((len(key) for _, key, _ in names), default=0)
+    widths = {width for width, _ in names}
+    longest = max((length for _, length in names), default=0)
     if figures and widths not in ({0}, {longest + 2}):
         damage = Contradictory if len(widths) > 1 else Damaged
         raise damage("lines are lost, or of another process: names are not aligned")
@@ -242,16 +260,15 @@ _COMPLAINT = re.compile(
 def _incomplete(test: str, seen: AbstractSet[str]) -> str:
     """Say which lines are not all there; nothing if all are."""
     both = 8 if test.endswith(("_lat", "_bi_bw")) else 4
-    groups = {
-        "bytes|msgs": (0, both, 8),
-        "cpus_used": (0, 2),
-        "cost": (0, 2),
-        "real_time": (0, 2),
-    }
-    for kind, counts in groups.items():
-        found = sorted(key for key in seen if re.fullmatch(f".*_(?:{kind})", key))
+    for ends, counts in (
+        (("_bytes", "_msgs"), (0, both, 8)),
+        (("_cpus_used",), (0, 2)),
+        (("_cost",), (0, 2)),
+        (("_real_time",), (0, 2)),
+    ):
+        found = [key for key in seen if key.endswith(ends)]
         if len(found) not in counts:
-            return f"only {', '.join(found)}"
+            return f"only {', '.join(sorted(found))}"
     counted = any(key.endswith(("_msgs", "_used")) for key in seen)
     # the rate is printed with the figures that it is computed from
     uneven = _ONE_WAY.fullmatch(test) and counted != ("msg_rate" in seen)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import pairwise
 
 from ..errors import ParseError
@@ -144,7 +143,9 @@ def _runs(text: str, readers: Iterable[Reader]) -> list[ParsedRun]:
                 f"printed a second time in line {line}; counted once"
             )
         else:
-            runs += [replace(run, line=line + run.line - 1) for run in parsed]
+            for run in parsed:
+                run.line += line - 1
+            runs += parsed
         line += segment.count("\n")
     return runs
 
