@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from ..errors import UsageError
@@ -163,24 +164,27 @@ def sightings(text: str) -> Iterator[int]:
 
 def read(text: str) -> list[ParsedRun]:
     """Read the test of one program."""
-    for form, trace in _NOT_READ.items():
-        if re.search(trace, text):
-            return [
-                ParsedRun(tool=NAME, error=f"a log of iperf 2 with {form} is not read")
-            ]
+    forms = [
+        form for form, words in _NOT_READ.items() if any(map(text.__contains__, words))
+    ]
+    if all(mark in text for mark in MARKS[:2]):
+        forms.insert(0, "-d or -r")
+    if re.match(r"\d{14}[^ ]*,", text):
+        forms.insert(0, "CSV (-y C)")
+    if forms:
+        error = f"a log of iperf 2 with {forms[0]} is not read"
+        return [ParsedRun(tool=NAME, error=error)]
     return [fill_run(ParsedRun(tool=NAME), _fill, text)]
 
 
 # --- one test ------------------------------------------------------------------------------------
 
 _NOT_READ = {
-    "CSV (-y C)": r"\A\d{14}[^ ]*,",
-    "-d or -r": rf"\A(?=(?s:.*){MARKS[0]})(?=(?s:.*){MARKS[1]})",
-    "--full-duplex": r"\(full-duplex\)|\[FD\d*\]",
-    "--bounceback": r"\(bb |BB cnt|bounceback",
-    "--isochronous": r"\(isoch\)|isochronous|Frames",
-    "--burst-size": r"Burst \(start-end\)",
-    "--connect-only": r"three-way-handshake \(3WHS\) only",
+    "--full-duplex": ("(full-duplex)", "[FD"),
+    "--bounceback": ("(bb ", "BB cnt", "bounceback"),
+    "--isochronous": ("(isoch)", "isochronous", "Frames"),
+    "--burst-size": ("Burst (start-end)",),
+    "--connect-only": ("three-way-handshake (3WHS) only",),
 }
 """Options with what their logs show."""
 _ERROR = re.compile(
@@ -189,6 +193,8 @@ _ERROR = re.compile(
     r"|(?<![^\s>])(?<!, )error: .+|WARNING: did not receive ack of last datagram.*)",
     re.MULTILINE,
 )
+_COMPLAINTS = ("failed: ", "unable to connect", "iperf: ", "error: ", "WARNING: ")
+"""An error has one of these."""
 _NOT_FATAL = ("listener", "recvack failed", "WARNING")
 """Messages after which the test goes on: a port that is taken, a server that is silent."""
 _BANNER = re.compile(
@@ -223,6 +229,15 @@ _FIGURES = [
     )
 ]
 """What may follow the rate in a row."""
+
+
+@lru_cache(1 << 14)
+def _details(figures: str) -> dict[str, str] | None:
+    """Return what follows the rate, by name; None if iperf does not print it."""
+    m = next(filter(None, (form.match(figures) for form in _FIGURES)), None)
+    return m and m.groupdict()
+
+
 _CONNECT = re.compile(r"\[\s*([^\]]+?)\s*\] local .*\(ct=(\d+\.\d+) ms\)")
 _CONNECTS = re.compile(
     r"final connect times \(min/avg/max/stdev\) = [\d.]+/([\d.]+)/\S+ ms"
@@ -246,12 +261,12 @@ class _Log:
         self.damage = read_rows(text, self._take)
 
     def _take(self, row: Row, above: str) -> None:
-        m = next(filter(None, (form.match(row.figures) for form in _FIGURES)), None)
-        if m is None:
+        details = _details(row.figures)
+        if details is None:
             raise Damaged(
                 f"a row is damaged, cut short or of an unknown form: {row.text!r}"
             )
-        row.details = details = m.groupdict()
+        row.details = details
         row.direction = "reverse" if self.reverse else "forward"
         if "retransmits" in details:
             row.retransmits_count = counter(details["retransmits"])
@@ -287,8 +302,10 @@ def _fill(run: ParsedRun, text: str) -> None:
             "streams": len(streams),
             "direction": direction,
         }
-    others = [line for line in text.split("\n") if "/sec" not in line]
-    errors = [m[1].strip() for m in map(_ERROR.match, others) if m]
+    errors: list[str] = []
+    if any(map(text.__contains__, _COMPLAINTS)):
+        others = [line for line in text.split("\n") if "/sec" not in line]
+        errors = [m[1].strip() for m in map(_ERROR.match, others) if m]
     if fatal := [error for error in errors if not error.startswith(_NOT_FATAL)]:
         raise Damaged("; ".join(fatal))
     run.warnings += [error for error in errors if not error.startswith("WARNING")]

@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain, pairwise
 from operator import attrgetter
 from typing import Any
@@ -92,24 +93,45 @@ def read_row(line: str) -> Row | None:
         return None
     name, role, begin, finish, amount, prefix, speed, unit, figures = m.groups()
     start, end = Figure.printed(begin), Figure.printed(finish)
-    length = Figure(end.value - start.value, end.half + start.half)
-    size, rate = (
-        Figure.printed(amount, BYTES[prefix]),
-        Figure.printed(speed, _RATES[unit]),
-    )
-    bps: float | None = rate.value
-    if not math.isfinite(size.value + rate.value):
-        size, bps = Figure(0.0, math.inf), None
-    elif length.value < 0 or not rate_fits(size, length, rate):
+    length = end.value - start.value
+    size, bps = _transfer(amount, prefix, speed, unit, length, end.half + start.half)
+    if size is None:
         raise Contradictory(f"the bytes of a row contradict its rate: {text!r}")
-    elif length.value:
-        bps = rate.value or 8 * size.value / length.value  # too slow for the unit of -f
-    number = (
+    return Row(
+        name,
+        _number(name),
+        role,
+        start.value,
+        end.value,
+        length,
+        size,
+        bps,
+        figures,
+        text,
+    )
+
+
+@lru_cache(1 << 14)
+def _number(name: str) -> int:
+    return (
         -1 if name.startswith("SUM") else int("".join(filter(str.isdecimal, name)) or 0)
     )
-    return Row(
-        name, number, role, start.value, end.value, length.value, size, bps, figures, text
-    )
+
+
+@lru_cache(1 << 14)
+def _transfer(
+    amount: str, prefix: str, speed: str, unit: str, seconds: float, half: float
+) -> tuple[Figure | None, float | None]:
+    """Return bytes and bit/s of a row; no bytes if they contradict each other."""
+    size = Figure.printed(amount, BYTES[prefix])
+    rate = Figure.printed(speed, _RATES[unit])
+    if not math.isfinite(size.value + rate.value):
+        return Figure(0.0, math.inf), None
+    if seconds < 0 or not rate_fits(size, Figure(seconds, half), rate):
+        return None, None
+    if seconds and not rate.value:
+        return size, 8 * size.value / seconds  # too slow for the unit of -f
+    return size, rate.value
 
 
 def read_rows(text: str, take: Callable[[Row, str], None]) -> Damaged | None:

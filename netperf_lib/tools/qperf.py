@@ -224,7 +224,9 @@ def _lines(text: str) -> dict[str, float]:
             unread = unread or row.strip()
             continue
         key = m[2]
-        names.append((len(m[1]) if m[1].endswith("  ") and "\t" not in m[1] else 0, len(key)))
+        names.append(
+            (len(m[1]) if m[1].endswith("  ") and "\t" not in m[1] else 0, len(key))
+        )
         kind, rank = _place(key)
         if kind is None:
             continue

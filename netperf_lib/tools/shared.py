@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from .parsed import ParsedRun
@@ -100,6 +101,7 @@ class Figure(NamedTuple):
     half: float = 0.0
 
     @classmethod
+    @lru_cache(1 << 14)
     def printed(cls, text: str, factor: float = 1.0) -> Figure:
         """Read a printed number whose unit is `factor`."""
         digits = len(text.partition(".")[2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from ..iperf_rows import (
     BYTES,
@@ -35,6 +36,13 @@ _FIGURES = re.compile(
 _VERSION = re.compile(r"iperf (3\.[^\s\"]+)\s*$", re.MULTILINE)
 _CONNECTING = re.compile(r"Connecting to host (\S+), port \d+")
 _LOCAL = re.compile(r"\[\s*(\d+)\] local (\S+ port \d+) connected to (\S+ port \d+)")
+
+
+@lru_cache(1 << 14)
+def _details(figures: str) -> dict[str, str] | None:
+    """Return what follows the rate, by name; None if iperf3 does not print it."""
+    m = _FIGURES.match(figures)
+    return m and {name: text for name, text in m.groupdict().items() if text}
 
 
 _WAYS = {"TX-C": "forward", "RX-S": "forward", "TX-S": "reverse", "RX-C": "reverse"}
@@ -92,22 +100,21 @@ class _Log:
             self.damage, self.finished = self.damage or damage, True
 
     def _take(self, row: Row, _: str) -> None:
-        m = _FIGURES.match(row.figures)
-        if m is None or not (row.name.isdecimal() or row.name == "SUM"):
+        details = _details(row.figures)
+        if details is None or not (row.name.isdecimal() or row.name == "SUM"):
             raise Damaged(f"a row is damaged or cut short: {row.text!r}")
-        row.details = details = {
-            name: text for name, text in m.groupdict().items() if text
-        }
-        end, row.omitted = details.get("end", ""), "omitted" in details
+        row.details, row.omitted = details, "omitted" in details
+        end = details.get("end", "")
         if "cwnd" in details or not self.udp:
             row.retransmits_count = counter(details.get("count"))
         if "cwnd" in details:
-            row.cwnd_bytes = max(float(details["cwnd"]), 0.0) * BYTES[m["unit"]] or None
+            size = max(float(details["cwnd"]), 0.0)
+            row.cwnd_bytes = size * BYTES[details.get("unit", "")] or None
         self.bidir |= row.role is not None
         row.direction = _WAYS[row.role] if row.role else self.direction
         self.udp |= "lost" in details
         if not end and not self.finished:
-            if row.text in [one.text for one in self.intervals[-1:]]:
+            if self.intervals and row.text == self.intervals[-1].text:
                 raise Damaged("an interval is printed twice: the other end was killed")
             self.intervals.append(row)
             return
@@ -164,7 +171,7 @@ def _result(run: ParsedRun, log: _Log) -> None:
         run.warnings.append(error[1].strip())
     elif error and not (log.closed and error[1].startswith("interrupt - the server")):
         raise Damaged(error[1].strip())
-    if re.search(r"protocol: SCTP|--sctp", log.text):
+    if "protocol: SCTP" in log.text or "--sctp" in log.text:
         raise Damaged("text of a test of SCTP is not read: save its JSON (-J)")
     if log.damage:
         raise log.damage
