@@ -62,21 +62,13 @@ def of_main_tools(
     source: Observed, metric: str | None = None, contrasts: Sequence[Contrast] = ()
 ) -> list[Observations]:
     """Return the conditions of a metric, or of each headline metric, as `of_main_tool` has them."""
-    names = [metric] if metric else _metrics(source.runs)
+    names = [metric] if metric else headline_metrics(source.runs)
+    if any(n.endswith("_us") for n in names):  # a rate of transactions says the same
+        names = [n for n in names if n != "transaction_rate_per_s"]
     if metric is None:
         source = replace(source, runs=without_sent(source.runs))
     every = (of_main_tool(source, name, contrasts) for name in names)
     return [obs for obs in every if obs.names]
-
-
-def _metrics(runs: pd.DataFrame) -> list[str]:
-    """Headline metrics, without those that say the same thing twice."""
-    names = headline_metrics(runs)
-    percentile = "rtt_p50_us" in runs and bool(runs["rtt_p50_us"].notna().any())
-    if percentile and not {"rtt_us", "latency_oneway_us"} & set(names):
-        names = ["rtt_p50_us", *names]
-    times = any(n.endswith("_us") for n in names)
-    return [n for n in names if not (n == "transaction_rate_per_s" and times)]
 
 
 def judged_by_rule(

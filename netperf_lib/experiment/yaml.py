@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -106,12 +106,7 @@ def read_experiment(
     lines = list(
         dict.fromkeys(f"{file}:{line}: {at}{message}" for line, at, message in errors)
     )
-    more = (
-        [f"and {len(lines) - MOST_ERRORS} more errors"]
-        if len(lines) > MOST_ERRORS
-        else []
-    )
-    raise ExperimentError("\n".join([*lines[:MOST_ERRORS], *more]))
+    raise ExperimentError("\n".join(lines[:MOST_ERRORS]))
 
 
 def _dotted(loc: _Loc) -> str:
@@ -219,17 +214,13 @@ def sentence(error: Any, model: type[BaseModel]) -> str:
         keys = {key for part in _schema(model) for key in part.get("properties", ())}
         words = f"unknown key; {did_you_mean(error['loc'][-1], keys | OPTIONS.keys())}"
         return words.rstrip("; ")
-    wanted = f"; for example {one}" if (one := _example(model, ctx)) else ""
-    value = (
-        "" if kind in ("missing", "too_short") else f"{_QUOTED.repr(error['input'])}: "
+    if kind in ("missing", "too_short"):
+        return words
+    wanted = (p for p in _schema(model) if p.get("pattern") == ctx.get("pattern", ""))
+    example = next(
+        (f"; for example {e}" for p in wanted for e in p.get("examples", ())), ""
     )
-    return f"{value}{words}{wanted}"
-
-
-def _example(model: type[BaseModel], ctx: Mapping[str, Any]) -> str:
-    """Return a text that has the pattern of an error."""
-    known = (p for p in _schema(model) if p.get("pattern") == ctx.get("pattern", ""))
-    return next((str(one) for p in known for one in p.get("examples", ())), "")
+    return f"{_QUOTED.repr(error['input'])}: {words}{example}"
 
 
 @cache

@@ -51,7 +51,7 @@ def refused(text):
         (BASE + MERGE, "anchor"),
         (BASE + "title: &a [*a]\n", "anchor"),
         (BASE + "".join(f"key{i}: 1\n" for i in range(100_000)), "256 KiB"),
-        (BASE + "".join(f"k{i}: 1\n" for i in range(2_000)), "more errors"),
+        (BASE + "".join(f"k{i}: 1\n" for i in range(2_000)), "unknown key"),
         (BASE + "rounds: " + "9" * 5000, "5,000 digits"),
         (BASE + "seed: 0x" + "f" * 5000, "digits"),
         (BASE + "rounds: 1000000000\n", "10000"),
