@@ -201,9 +201,8 @@ PROTOCOLS = {
 """Names that several modules of a part have, since they are members of a protocol."""
 DOUBLED = set(
     """
-    AGAIN_S ALIKE ALPHA DEFAULT ENDS FAR HOME Level MOST ORDER OTHERS PLACES Pair Placement
-    Status TEMPLATES WIDTH WORDS check clean collect examine judge leftovers levels log
-    observe overview parse start text
+    TEMPLATES WORDS check clean collect examine judge leftovers levels log observe overview
+    parse start text
     """.split()
 )
 """Other names that still stand in two modules, with different meanings: none may be added."""

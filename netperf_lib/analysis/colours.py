@@ -8,7 +8,7 @@ from itertools import count
 
 from ..experiment.placements import PLACEMENTS
 
-PLACES = (
+PLACE_STYLES = (
     "#0072b2",
     "#e69f00",
     "#009e73",
@@ -21,7 +21,7 @@ PLACES = (
     "#000000",
 )
 """Okabe and Ito, for placements; yellow is replaced by a dark one that print can show."""
-OTHERS = (
+SPARE_STYLES = (
     "#332288",
     "#aa4499",
     "#117733",
@@ -33,7 +33,7 @@ OTHERS = (
 )
 """Paul Tol's muted colours, for whatever is no placement."""
 MARKERS = "osD^v<>p*hPX"
-MOST = 24
+MAX_STYLES = 24
 """Of more conditions than this some share a colour, and differ in their markers."""
 SHADES = (0.0, 0.4, -0.45, 0.55, -0.7, 0.2, -0.25)
 """How conditions of one placement differ: mixed with white, or, below 0, with black."""
@@ -65,14 +65,20 @@ def colours(names: Sequence[str]) -> dict[str, tuple[str, str]]:
     styles: dict[str, tuple[str, str]] = {}
     for name in names:
         head, _, others = name.partition(", ")
-        used = {colour for colour, _ in styles.values()} if len(styles) < MOST else set()
+        used = (
+            {colour for colour, _ in styles.values()}
+            if len(styles) < MAX_STYLES
+            else set()
+        )
         for step in count():
             if head in places:
                 number = zlib.crc32(others.encode()) + step if others else step
-                style = _style(PLACES, places.index(head), number)
+                style = _style(PLACE_STYLES, places.index(head), number)
             else:
                 style = _style(
-                    OTHERS, zlib.crc32(name.encode()) + step, step // len(OTHERS)
+                    SPARE_STYLES,
+                    zlib.crc32(name.encode()) + step,
+                    step // len(SPARE_STYLES),
                 )
             if style not in styles.values() and (head in places or style[0] not in used):
                 break

@@ -22,7 +22,7 @@ from ..metrics import metric as metric_of
 from .comparison import Family
 from .families import judged_by_rule, of_main_tools, ordinary
 from .judging import (
-    Pair,
+    Sides,
     as_contrast,
     check_factors,
     judge,
@@ -197,7 +197,7 @@ def judge_declared(
     where: Mapping[str, Any] | None = None,
     margin: float | None = None,
     contrasts: Iterable[Contrast | Mapping[str, Any]] | None = None,
-) -> tuple[Family, list[Pair]]:
+) -> tuple[Family, list[Sides]]:
     """Judge contrasts; every one that was declared before the data, shown or not, shares the error.
 
     Shown are the declared ones, or `contrasts`, about the metric and between conditions with the
@@ -260,7 +260,7 @@ def _as_declared(c: Contrast, declared: Iterable[Contrast]) -> Contrast:
     return next((d for d in declared if d.model_dump(exclude=unsaid) == asked), c)
 
 
-def _is_within(p: Pair, levels: Mapping[str, Sequence[Any]]) -> bool:
+def _is_within(p: Sides, levels: Mapping[str, Sequence[Any]]) -> bool:
     """Return whether all runs of both sides have these levels."""
     if p.obs is None:
         return True
@@ -287,7 +287,7 @@ def _by(
         )
     obs = observe(results, metric, by, where=where)
     level = usual_level(obs) if baseline is None else baseline
-    chosen = [Pair(obs, a, b, margin or MARGIN) for a, b in pairs(obs, level)]
+    chosen = [Sides(obs, a, b, margin or MARGIN) for a, b in pairs(obs, level)]
     if not chosen:
         names = ", ".join(obs.asked or obs.by)
         raise UsageError(
@@ -406,7 +406,7 @@ def between(
     if not every:
         raise NothingToReport(f"{before} and {after} have no metric in common")
     chosen = [
-        Pair(obs, a, b, margin or MARGIN) for obs in every for a, b in pairs(obs, before)
+        Sides(obs, a, b, margin or MARGIN) for obs in every for a, b in pairs(obs, before)
     ]
     notes += [_CHANGE]
     for f in changed:
@@ -454,7 +454,7 @@ def _shared(one: pd.DataFrame, two: pd.DataFrame) -> pd.Series[bool]:
     return second.isin(first)
 
 
-def _alone(every: Sequence[Observations], chosen: Sequence[Pair]) -> list[str]:
+def _alone(every: Sequence[Observations], chosen: Sequence[Sides]) -> list[str]:
     """Return the conditions that only one side has, in words."""
     compared = {(p.obs, name) for p in chosen for name in (p.a, p.b)}
     notes = []

@@ -22,7 +22,7 @@ from ..experiment.model import Contrast
 from ..experiment.placements import FAR_PLACES, GATEWAYS, USUAL
 from ..metrics import MARGIN, METRICS
 from .comparison import Family
-from .judging import Pair, judge_pairs
+from .judging import Sides, judge_pairs
 from .observe import PAIR, Data, Observations, observe
 from .runs import Observed, headline_metrics, without_sent
 
@@ -73,7 +73,7 @@ def of_main_tools(
 
 def judged_by_rule(
     observed: Sequence[Observations], margin: float | None = None
-) -> tuple[Family, list[Pair]]:
+) -> tuple[Family, list[Sides]]:
     """Return the judged family of an experiment without declared contrasts, and its pairs.
 
     What one run a side cannot decide takes no share of the 5 %.
@@ -91,7 +91,7 @@ def other_factors(obs: Observations, name: str) -> list[str]:
     return [f for f in obs.factors if f not in (name, PAIR)]
 
 
-def by_rule(observed: Sequence[Observations], margin: float = MARGIN) -> list[Pair]:
+def by_rule(observed: Sequence[Observations], margin: float = MARGIN) -> list[Sides]:
     """Return the pairs that are compared without declared contrasts, from labels alone."""
     pairs = []
     for obs in observed:
@@ -100,7 +100,7 @@ def by_rule(observed: Sequence[Observations], margin: float = MARGIN) -> list[Pa
                 continue  # a requested rate is no gain
             for conditions in _slices(obs, name):
                 both = _against_the_ordinary(obs, name, conditions)
-                pairs += [Pair(obs, a, b, margin) for a, b in both]
+                pairs += [Sides(obs, a, b, margin) for a, b in both]
     return pairs
 
 

@@ -24,7 +24,7 @@ from .runs import MEASUREMENT, headline_metrics
 from .series import changes
 from .words import Headline, Words
 
-ALPHA = 0.0025
+CHANGE_ALPHA = 0.0025
 """False-alarm rate of the changes of one page: of real days without a change, few report one."""
 PERIODS = (
     ("W", "week", 7 * 60),
@@ -206,7 +206,9 @@ def ask_history(
         fine = values.resample(search).median().dropna()
         at = pd.DatetimeIndex(fine.index)
         hours = ((at - at[0]) / pd.Timedelta(hours=1)).to_numpy()
-        result = changes(fine.to_numpy(float), hours, alpha=ALPHA / by_time.ngroups)
+        result = changes(
+            fine.to_numpy(float), hours, alpha=CHANGE_ALPHA / by_time.ngroups
+        )
         found.changes[name] = [
             ChangePoint(
                 at[c.start], at[c.end] if c.end else None, c.ratio, c.before, c.level

@@ -18,7 +18,7 @@ from .result import Floats
 ABOVE, BELOW, EQUIVALENT, OPEN = 1, -1, 2, 0
 DEPLOYMENTS = 2
 """Fewest deployments from which anything can be said about a placement in general."""
-MOST = 400
+MAX_PAIRED = 400
 """Of more rounds than this neighbours are merged, so that the exact distribution stays cheap."""
 BLOCKS = 24
 """Parts of a long series against a threshold."""
@@ -63,8 +63,8 @@ class Rounds:
 
     def __init__(self, d: Floats) -> None:
         self.n = d.size
-        if d.size > MOST:
-            d = np.array([np.median(part) for part in np.array_split(d, MOST)])
+        if d.size > MAX_PAIRED:
+            d = np.array([np.median(part) for part in np.array_split(d, MAX_PAIRED)])
         self.d = d
         one, two = np.triu_indices(d.size)
         self.walsh = np.sort((d[one] + d[two]) / 2)

@@ -30,7 +30,7 @@ from .samples import Sample, judge_samples
 
 THESE = "for these VMs"
 """What the statements of one deployment apply to."""
-PLACES = (
+PLACE_FACTORS = (
     *("placement", *HOSTS),
     *(f"{host}_{what}" for what in ("zone", "region", "zone_physical") for host in HOSTS),
 )
@@ -60,7 +60,7 @@ def _held(obs: Observations, name: str, conditions: Collection[str]) -> pd.Serie
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class Sides:
     """What is compared: two conditions of the same observations, or one and a threshold.
 
     Attributes
@@ -197,7 +197,7 @@ def judge(
     )
 
 
-def judge_pairs(pairs: Sequence[Pair], *, declared: bool = True) -> Family:
+def judge_pairs(pairs: Sequence[Sides], *, declared: bool = True) -> Family:
     """Judge pairs of conditions as one family, or each alone, as exploratory."""
     states = [obs.table["state"] for obs in {p.obs for p in pairs} if obs]
     ok, failed = (
@@ -210,7 +210,7 @@ def judge_pairs(pairs: Sequence[Pair], *, declared: bool = True) -> Family:
 # -- from a contrast to two conditions -----------------------------------------------------------
 
 
-def paired_conditions(source: Observed, contrasts: Iterable[Contrast]) -> list[Pair]:
+def paired_conditions(source: Observed, contrasts: Iterable[Contrast]) -> list[Sides]:
     """Return the conditions that contrasts name.
 
     Raises UsageError where a side names several conditions, or what is no factor.
@@ -228,7 +228,7 @@ def paired_conditions(source: Observed, contrasts: Iterable[Contrast]) -> list[P
         a, b = (
             "" if side is None or not obs else _named(obs, side) for side in (c.a, c.b)
         )
-        pairs.append(Pair(obs, a, b, c.margin, c))
+        pairs.append(Sides(obs, a, b, c.margin, c))
     return pairs
 
 
@@ -295,7 +295,7 @@ def by_round(obs: Observations) -> pd.DataFrame:
     return table
 
 
-def sample_of(p: Pair, *, declared: bool = True) -> Sample:
+def sample_of(p: Sides, *, declared: bool = True) -> Sample:
     """Return what was observed for a pair, as the statistics take it."""
     c, obs = p.contrast, p.obs
     (one, *two), context = _names(p)
@@ -341,7 +341,7 @@ def sample_of(p: Pair, *, declared: bool = True) -> Sample:
             about["scope"] = THESE
         if not p.limit and not empty:
             warnings += _confounded(p)
-            about["moved"] = hosts[:2] != hosts[2:] or bool(p.differ() & {*PLACES})
+            about["moved"] = hosts[:2] != hosts[2:] or bool(p.differ() & {*PLACE_FACTORS})
     return Sample(
         a=value[0].to_numpy(),
         b=None if p.limit else value[1].to_numpy(),
@@ -356,7 +356,7 @@ def _words(levels: Levels) -> str:
     return ", ".join(level_words(f, v) for f, v in levels.items())
 
 
-def _names(p: Pair) -> tuple[list[str], str]:
+def _names(p: Sides) -> tuple[list[str], str]:
     """Return the names of both sides from what differs between them.
 
     And what they share in words.
@@ -415,12 +415,12 @@ def _false_claims(obs: Observations, hosts: Collection[str]) -> list[str]:
     ]
 
 
-def _confounded(p: Pair) -> list[str]:
+def _confounded(p: Sides) -> list[str]:
     """Warn about what the sides differ in besides what makes them two."""
     obs, differ = p.obs, p.differ()
     assert obs is not None
     implied = {f for side in p.sides() for f in side} | {*HOSTS}
-    implied |= {*PLACES} if differ & {*PLACES} else set()
+    implied |= {*PLACE_FACTORS} if differ & {*PLACE_FACTORS} else set()
     remarks = []
     for f in _varying(obs):
         levels = [obs.at(c, f) for c in (p.a, p.b)]

@@ -38,7 +38,7 @@ from .compare import judge_declared
 from .comparison import Comparison, Family
 from .families import judged_by_rule, of_main_tools, other_factors, usual
 from .history import ask_history
-from .judging import NOTICEABLE, Pair, lost_share
+from .judging import NOTICEABLE, Sides, lost_share
 from .limits import limit_sentences, of_conditions
 from .observe import PAIR, Data, Observations, is_label, level_names, observe
 from .result import log_size, size_words, value_words
@@ -46,11 +46,18 @@ from .runs import read_data, runs_of, states, table_of
 from .streams import filled
 from .words import Words, capital, contrasts, factor_of, span
 
-ORDER = ("placement", PAIR, "gateway_sku", "accelerated", "streams", "tcp_buffer_bytes")
+FACTOR_ORDER = (
+    "placement",
+    PAIR,
+    "gateway_sku",
+    "accelerated",
+    "streams",
+    "tcp_buffer_bytes",
+)
 """Factors in the order of the paragraph; others come after the hosts' own."""
 WORDS = 25
 """Words that a sentence has at most."""
-ALIKE = 1.03
+NEGLIGIBLE_RATIO = 1.03
 """Levels within this ratio are said together, with one figure."""
 FEW = 6
 """Conditions that are named one by one."""
@@ -310,7 +317,9 @@ def lead_paragraph(
     _thresholds(w, family, pairs)
     findings = _findings(family, pairs)
     names = dict.fromkeys(f for obs in observed for f in obs.factors)
-    for name in sorted(names, key=lambda f: ORDER.index(f) if f in ORDER else 2.5):
+    for name in sorted(
+        names, key=lambda f: FACTOR_ORDER.index(f) if f in FACTOR_ORDER else 2.5
+    ):
         asked = [c for c in used if declared and factor_of(c) == name]
         _factor(w, name, observed, [x for x in findings if x.name == name], asked)
     plain = not w.lines
@@ -359,16 +368,16 @@ def _opening(one: Results) -> tuple[float, Words]:
     return float(good.mean()), Words.line(f"{one.name}{when}", " ".join(words))
 
 
-def _pair(observed: Sequence[Observations], contrast: Contrast) -> Pair:
+def _pair(observed: Sequence[Observations], contrast: Contrast) -> Sides:
     """The conditions of a contrast; none if a side names no single one: it is left to its page."""
     for obs in observed:
         one, two = obs.condition(contrast.a), obs.condition(contrast.b)
         if obs.metric == contrast.metric and one and (two or contrast.b is None):
-            return Pair(obs, one, two, contrast=contrast)
-    return Pair(None, "", "", contrast=contrast)
+            return Sides(obs, one, two, contrast=contrast)
+    return Sides(None, "", "", contrast=contrast)
 
 
-def _findings(family: Iterable[Comparison], pairs: Iterable[Pair]) -> list[Finding]:
+def _findings(family: Iterable[Comparison], pairs: Iterable[Sides]) -> list[Finding]:
     """The comparisons of two levels of one factor."""
     rows: dict[int, Finding] = {}
     for index, (result, pair) in enumerate(zip(family, pairs, strict=True)):
@@ -461,7 +470,7 @@ def _alike(obs: Observations, conditions: Iterable[str]) -> list[list[str]]:
     for one in conditions:
         for group in groups:
             values = [obs.value(c) for c in (*group, one)]
-            if max(values) <= ALIKE * min(values):
+            if max(values) <= NEGLIGIBLE_RATIO * min(values):
                 group.append(one)
                 break
         else:
@@ -554,7 +563,7 @@ def _share(w: Writer, obs: Observations, condition: str) -> str:
 # -- lines ---------------------------------------------------------------------------------------
 
 
-def _thresholds(w: Writer, family: Iterable[Comparison], pairs: Iterable[Pair]) -> None:
+def _thresholds(w: Writer, family: Iterable[Comparison], pairs: Iterable[Sides]) -> None:
     """``9 of 9 runs are below 1 ms (largest 411 µs)``.
 
     Contrasts with one limit are counted together.
@@ -663,7 +672,11 @@ def _effects(w: Writer, findings: Sequence[Finding], *, with_figures: bool) -> l
             )
             continue
         # without a common round there is no ratio
-        seen = verdict == "no verdict" and min(counts) > 1 and x.size > math.log(ALIKE)
+        seen = (
+            verdict == "no verdict"
+            and min(counts) > 1
+            and x.size > math.log(NEGLIGIBLE_RATIO)
+        )
         if verdict in DECIDED or seen:
             text = f"{'up to ' if some[1:] else ''}{x.effect(with_figures=with_figures)}{where}"
             words.append(

@@ -68,7 +68,7 @@ DISPROVED = 0.8
 """A limit that settings predict below this share of the rate that was reached is none."""
 CLOSE = 1.3
 """Limits within this factor of each other act together."""
-MOST = 0.6
+AGREEING_SHARE = 0.6
 """Share of the runs of a condition that name a cause, from which on it is the condition's."""
 TO_DO = {
     "cpu": "a faster, or less busy, core: {}",
@@ -699,7 +699,7 @@ def _held(obs: Observations, condition: str, rows: Sequence[Mapping[str, Any]]) 
     alike = [i for i, limit in enumerate(judged) if limit.causes[:1] == cause]
     middle = alike[len(alike) // 2]
     limit = judged[middle]
-    if agree < MOST * len(judged):
+    if agree < AGREEING_SHARE * len(judged):
         shares = [
             f"{(c or (UNKNOWN,))[0]} in {plural(n, 'run')}"
             for c, n in counts.most_common()

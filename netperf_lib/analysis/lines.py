@@ -11,10 +11,17 @@ import pandas as pd
 from ..metrics import METRICS, format_value
 from .comparison import UNDECIDED, Family, verdict_counts
 from .result import quantity
-from .tables import WIDTH, beside_names
+from .tables import TEXT_WIDTH, beside_names
 from .words import UNKNOWN, effect, span
 
-ORDER = ("worse", "better", "inconclusive", "no verdict", "exploratory", "equivalent")
+VERDICT_ORDER = (
+    "worse",
+    "better",
+    "inconclusive",
+    "no verdict",
+    "exploratory",
+    "equivalent",
+)
 """Verdicts in the order of the lines."""
 
 
@@ -46,7 +53,7 @@ def lines(family: Family, *, two: bool = False) -> list[Line]:
     `two`: of two measurements, whose names are the heads of the columns.
     """
     rows = []
-    for c in sorted(family, key=lambda c: ORDER.index(c.verdict)):
+    for c in sorted(family, key=lambda c: VERDICT_ORDER.index(c.verdict)):
         unit = METRICS[c.metric].unit if c.metric in METRICS else ""
         after, before = c.medians
         interval = span(c.ratio, c.low, c.high, short=True).strip("–")
@@ -113,4 +120,6 @@ def text(
 
 def wrapped(words: str) -> str:
     """Return a sentence at the width of the text."""
-    return textwrap.fill(words, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    return textwrap.fill(
+        words, TEXT_WIDTH, subsequent_indent="  ", break_on_hyphens=False
+    )

@@ -18,7 +18,7 @@ LONG_SERIES = 600
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class MedianInterval:
     """A condition's level.
 
     Attributes
@@ -93,7 +93,7 @@ def level(
     *,
     units: npt.ArrayLike | None = None,
     hours: npt.ArrayLike | None = None,
-) -> Level:
+) -> MedianInterval:
     """Return the level of a condition: the median over its runs, with an interval.
 
     Parameters
@@ -145,10 +145,10 @@ def level(
         middle, *ends = (
             float(np.exp(logs.mean() + by / math.sqrt(n))) for by in (0, -half, half)
         )
-        return Level(n, unit, middle, ends[0], ends[1], confidence)
+        return MedianInterval(n, unit, middle, ends[0], ends[1], confidence)
     if not n:
-        return Level(0, unit, math.nan, math.nan, math.nan, 0.0)
-    return Level(n, unit, float(np.median(x)), *median_interval(x, confidence))
+        return MedianInterval(0, unit, math.nan, math.nan, math.nan, 0.0)
+    return MedianInterval(n, unit, float(np.median(x)), *median_interval(x, confidence))
 
 
 def _medians(x: Floats, labels: npt.NDArray[Any]) -> Floats:

@@ -33,7 +33,7 @@ from ..experiment.factors import (
 from ..experiment.origin import Origin
 from ..metrics import METRICS, PAGES, in_words, plural
 from ..metrics import metric as metric_of
-from .median_ci import LONG_SERIES, Level, level
+from .median_ci import LONG_SERIES, MedianInterval, level
 from .runs import (
     ENDS,
     HOSTS,
@@ -442,7 +442,7 @@ def _figures(rows: pd.DataFrame) -> dict[str, Any]:
     return {"n": len(x), "median": found.median} | (ends if len(x) > 1 else {})
 
 
-def level_of(rows: pd.DataFrame) -> Level:
+def level_of(rows: pd.DataFrame) -> MedianInterval:
     """Return the level of one condition from its complete observations.
 
     The one place that says what is counted.

@@ -11,7 +11,7 @@ from ..metrics import metric as metric_of
 from .observe import Data, Observations, levels, observe
 from .runs import HOSTS
 
-ENDS = {
+END_NAMES = {
     "zone_physical": "physical zone",
     "zone": "zone (logical: the subscription's own number)",
     "region": "region",
@@ -54,7 +54,7 @@ def ends_of(data: Data, metric: str) -> tuple[str, str]:
             "a matrix needs several pairs of one placement, with several clients and servers"
         )
     pairs = observe(data, metric).runs.drop_duplicates(list(HOSTS))
-    for end in ENDS:
+    for end in END_NAMES:
         client, server = (f"{side}_{end}".rstrip("_") for side in HOSTS)
         named = {client, server} <= set(pairs) and not pairs[[client, server]].isna().any(
             axis=None

@@ -24,7 +24,7 @@ LONGEST_H = 7 * 24.0
 """Longest time of a level that returns; what lasts longer is found as two lasting changes."""
 DAY_H, WHOLE_DAY_H = 24.0, 18.0
 """From `WHOLE_DAY_H` on, a series can show the shape of its day."""
-MOST = 8
+MAX_CHANGES = 8
 """Changes that are told of one series."""
 FAR = 4.0
 """Standard deviations from its level beyond which a period counts no more than this."""
@@ -171,7 +171,7 @@ def _search(y: Floats, base: Floats, shortest: int, longest: int, alpha: float) 
     places = 4 * y.size / shortest
     tests = max(1.0, places * min(places, 4 * longest / shortest) / 2)
     fit = _Fit(y, base, [])
-    while len(fit.arcs) < MOST:
+    while len(fit.arcs) < MAX_CHANGES:
         arc = _best_arc(fit, fit.correlation, shortest, longest)
         # the change itself looks like correlation: search again with what is left without it
         correlation = _Fit(y, base, [*fit.arcs, arc]).correlation

@@ -15,7 +15,7 @@ import pandas as pd
 from ..errors import NothingToReport, StatsError
 from ..metrics import ALPHA, format_value, plural, rounds_required
 from .intervals import Rounds
-from .median_ci import Level, level
+from .median_ci import MedianInterval, level
 from .observe import Data, Observations, level_names, observe
 from .result import check_share, percent, value_words
 from .runs import table_of
@@ -25,7 +25,7 @@ from .words import Words
 PAGE = 4096
 LARGEST_BUFFER = 2**31 - 1
 """The kernel keeps the limits of buffers in a signed 32-bit number."""
-DEFAULT = "tcp_buffer_default_bytes"
+DEFAULT_BUFFER = "tcp_buffer_default_bytes"
 
 # -- how many streams ----------------------------------------------------------------------------
 
@@ -253,7 +253,7 @@ class Windows:
 
     Attributes
     ----------
-    eta : Level or None
+    eta : MedianInterval or None
         Share of the buffer in flight; None if no buffer is the limit.
     needs : Table
         ``path``, ``rtt_loaded_us``, ``buffer``: the buffer that a stream needs for the target.
@@ -264,13 +264,13 @@ class Windows:
         known.
     """
 
-    eta: Level | None
+    eta: MedianInterval | None
     needs: Table
     words: Words
     settings: Words
 
 
-def window_model(runs: pd.DataFrame) -> tuple[Level | None, str]:
+def window_model(runs: pd.DataFrame) -> tuple[MedianInterval | None, str]:
     """Return the share of a buffer in flight where the buffer is the limit, and what that says.
 
     The bandwidth-delay product: throughput = min(cap, eta · buffer / RTT). Buffers below 90 % of
@@ -334,11 +334,11 @@ def ask_windows(data: Data, target_gbps: float, *, eta: float | None = None) -> 
         obs = observe(data, "throughput_bps", where={"streams": 1, "during": None})
     paths = level_names(obs, [f for f in obs.by if f != "tcp_buffer_bytes"])
     runs = obs.runs.assign(path=obs.runs["condition"].astype(str).map(paths))
-    runs = runs.reindex(columns=[*runs, *({DEFAULT, "rtt_loaded_us"} - {*runs})])
-    unset = runs.loc[runs["tcp_buffer_bytes"].isna(), DEFAULT].dropna().unique()
+    runs = runs.reindex(columns=[*runs, *({DEFAULT_BUFFER, "rtt_loaded_us"} - {*runs})])
+    unset = runs.loc[runs["tcp_buffer_bytes"].isna(), DEFAULT_BUFFER].dropna().unique()
     named = " or ".join(format_value(float(s), "bytes") for s in unset)
     default = f" The default buffer of these hosts is {named}." if named else ""
-    runs["tcp_buffer_bytes"] = runs["tcp_buffer_bytes"].fillna(runs[DEFAULT])
+    runs["tcp_buffer_bytes"] = runs["tcp_buffer_bytes"].fillna(runs[DEFAULT_BUFFER])
     timed = runs[runs["rtt_loaded_us"].notna()]
     sizes = timed.groupby("path")["tcp_buffer_bytes"]
     best = str(sizes.nunique().idxmax()) if len(timed) else ""

@@ -16,7 +16,7 @@ LEVEL = ("median", "low", "high", "smallest", "largest")
 """Columns of a table of levels that have the unit of the metric."""
 SHOWN_OF_LEVELS = ("Runs", "Median", "Lower end", "Upper end", "Failed", "Missing")
 """Columns of a table of levels that a terminal shows."""
-WIDTH = 80
+TEXT_WIDTH = 80
 """Characters on a line of a terminal."""
 HEADINGS = {"n": "Runs", "low": "Lower end", "high": "Upper end"}
 
@@ -138,9 +138,9 @@ def beside_names(names: Sequence[str], table: pd.DataFrame) -> list[str]:
     right = [
         [c.rjust(w) for c in column] for column, w in zip(columns, widths, strict=True)
     ]
-    gap = "  " if sum(widths) + 2 * len(widths) <= WIDTH else " "
+    gap = "  " if sum(widths) + 2 * len(widths) <= TEXT_WIDTH else " "
     figures = [gap.join(row) for row in zip(*right, strict=True)]
-    room = WIDTH - 4 - len(figures[0])
+    room = TEXT_WIDTH - 4 - len(figures[0])
     wide = max(0, min(room, max(map(len, names))))
     indent = "  " if room > -3 else ""
     whole = []

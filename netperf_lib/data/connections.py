@@ -18,7 +18,7 @@ from itertools import pairwise
 from statistics import mean, median
 from typing import TYPE_CHECKING, Any
 
-from .logs import MOST
+from .logs import MAX_BYTES
 
 if TYPE_CHECKING:
     from .layout import RawFolder
@@ -230,7 +230,9 @@ def of_record(folder: RawFolder, record: Mapping[str, Any]) -> dict[str, Any]:
         # a stream that was cut short, as after a crash, keeps what came before; one of others may
         # unpack to anything
         texts[host] = (
-            zlib.decompressobj(wbits=31).decompress(data, MOST).decode("utf-8", "replace")
+            zlib.decompressobj(wbits=31)
+            .decompress(data, MAX_BYTES)
+            .decode("utf-8", "replace")
         )
     columns = _buffers(record, *hosts)
     if any(texts.values()):

@@ -20,7 +20,7 @@ from ..errors import ParseError, explain, naming
 from ..tools.parsed import ParsedRun
 from ..tools.surroundings import decode
 
-MOST = 1 << 30
+MAX_BYTES = 1 << 30
 """Largest log that is read, in unpacked bytes."""
 
 
@@ -56,14 +56,14 @@ def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[Pars
     name = os.fspath(path)
     if name == "-":
         return tools.parse(
-            _unpacked(io.BytesIO(sys.stdin.buffer.read(MOST + 1)), name), file=name
+            _unpacked(io.BytesIO(sys.stdin.buffer.read(MAX_BYTES + 1)), name), file=name
         )
     # not methods of `Path`: thousands of small files, and every microsecond counts
     status = os.stat(name)  # noqa: PTH116
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
         how = "to read a pipe, pass it as standard input"
         raise ParseError(f"not a regular file; {how}", file=name)
-    if status.st_size > MOST:
+    if status.st_size > MAX_BYTES:
         raise ParseError(_TOO_LARGE, file=name)
     with open(name, "rb", buffering=0) as file, naming(name):  # noqa: PTH123
         data = [_unpacked(file, name)]
@@ -107,13 +107,13 @@ def text(path: Path) -> str:
 
 
 _TOO_LARGE = (
-    f"larger than {MOST >> 30} GiB: split it, one run a file, or ask the tool for longer "
+    f"larger than {MAX_BYTES >> 30} GiB: split it, one run a file, or ask the tool for longer "
     "intervals"
 )
 
 
 def _unpacked(file: BinaryIO, name: str | None) -> bytes:
-    """Read a file from its start, and unpack gzip; no archive is read, and no more than `MOST`."""
+    """Read a file from its start, and unpack gzip; no archive is read, no more than `MAX_BYTES`."""
     start = file.read(2)
     file.seek(0)
     if start == b"PK":
@@ -121,7 +121,7 @@ def _unpacked(file: BinaryIO, name: str | None) -> bytes:
     data = _gunzipped(file, name) if start == b"\x1f\x8b" else file.read()
     if data[257:262] == b"ustar":
         raise ParseError("packed by tar; unpack it first", file=name)
-    if len(data) > MOST:
+    if len(data) > MAX_BYTES:
         raise ParseError(_TOO_LARGE, file=name)
     return data
 
@@ -130,7 +130,7 @@ def _gunzipped(file: BinaryIO, name: str | None) -> bytes:
     try:
         with gzip.open(file) as unpacked:
             # it may unpack to a thousandfold: nothing is held before that is known
-            if sum(map(len, iter(lambda: unpacked.read(1 << 20), b""))) > MOST:
+            if sum(map(len, iter(lambda: unpacked.read(1 << 20), b""))) > MAX_BYTES:
                 raise ParseError(f"{_TOO_LARGE}, when it is unpacked", file=name)
             unpacked.seek(0)
             return unpacked.read()

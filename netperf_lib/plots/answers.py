@@ -25,9 +25,9 @@ from .figure import CAPTION, INK, LINE_HEIGHT, MUTE, canvas, each, some
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FAR = 4.0
+WIDEST_RATIO = 4.0
 """A ratio beyond this, or below its inverse, is an arrow where it would squeeze the others."""
-MOST = 42
+MAX_LINES = 42
 """Lines of a picture, which fits page one; a table shows all rows."""
 LOOKS = {
     "better": ("▲", "^", "#00795a"),
@@ -114,7 +114,7 @@ def forest(
     some(every, "no contrast was declared, and there is nothing to compare")
     rows = list(map(_row, every))
     lines = accumulate(row.height for row in rows)
-    rows = [row for row, line in zip(rows, lines, strict=True) if line <= MOST]
+    rows = [row for row, line in zip(rows, lines, strict=True) if line <= MAX_LINES]
     shown = [row.comparison for row in rows]
     alt = "; ".join(c.words for c in shown) + "."
     height = 0.65 + LINE_HEIGHT * sum(row.height for row in rows)
@@ -231,9 +231,11 @@ def _window(comparisons: Sequence[Comparison]) -> tuple[float, float]:
     margins = [1 + 1.6 * c.margin for c in comparisons]
     values += [*margins, *(1 / margin for margin in margins)]
     low, high = min(values) / 1.08, max(values) * 1.08
-    if high / low <= FAR**2 or not any(1 / FAR <= c.ratio <= FAR for c in finite):
+    if high / low <= WIDEST_RATIO**2 or not any(
+        1 / WIDEST_RATIO <= c.ratio <= WIDEST_RATIO for c in finite
+    ):
         return low, high
-    return max(low, 1 / (1.15 * FAR)), min(high, 1.15 * FAR)
+    return max(low, 1 / (1.15 * WIDEST_RATIO)), min(high, 1.15 * WIDEST_RATIO)
 
 
 COARSE = [step * 10.0**decade for decade in range(-6, 7) for step in (1, 2, 5)]

@@ -44,7 +44,7 @@ IN_ROUNDS = (
     "Every condition is measured once in every planned round, so that drift affects all "
     "alike."
 )
-MOST = 12
+MAX_DIFFERENCES = 12
 """Comparisons that a page shows where there are more than twice as many, and nobody declared
 them."""
 
@@ -163,7 +163,7 @@ class Answer:
         """
         from ..plots import levels, rounds
 
-        many = len(self.main.conditions) > MOST and not options
+        many = len(self.main.conditions) > MAX_DIFFERENCES and not options
         return levels(self.main, ax=ax) if many else rounds(self.main, ax=ax, **options)
 
     def to_dict(self) -> dict[str, Any]:
@@ -196,15 +196,15 @@ class Answer:
         family = self.verdicts
         if not len(family):
             return [self.headline]
-        if self.contrasts or len(family) <= 2 * MOST:
+        if self.contrasts or len(family) <= 2 * MAX_DIFFERENCES:
             return [self.headline, verdicts(family, self.contrasts)]
         order = sorted(family, key=lambda c: log_size(c.ratio), reverse=True)
         command = f"npl compare FOLDER --by {','.join(self.observations.asked)}"
         words = (
-            f"Shown are the {MOST} largest of {len(family):,} differences; {command} prints "
-            "all."
+            f"Shown are the {MAX_DIFFERENCES} largest of {len(family):,} differences; "
+            f"{command} prints all."
         )
-        largest = replace(family, comparisons=tuple(order[:MOST]))
+        largest = replace(family, comparisons=tuple(order[:MAX_DIFFERENCES]))
         return [self.headline, verdicts(largest), Words(words)]
 
     def _repr_markdown_(self) -> str:

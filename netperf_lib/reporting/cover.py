@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ..data.load import Fleet, Results
 
-MOST = 8
+MAX_VALUES = 8
 """Values of a column that are named."""
 SOFTWARE = ("netperf_lib", "numpy", "pandas", "scipy", "matplotlib", "seaborn", "typst")
 
@@ -80,8 +80,8 @@ def _some(runs: pd.DataFrame, *columns: str) -> str:
     """The first distinct values of some columns."""
     known = [runs[column].dropna() for column in columns if column in runs]
     values = sorted({str(v) for column in known for v in column})
-    more = f" and {len(values) - MOST} more" if len(values) > MOST else ""
-    return ", ".join(values[:MOST]) + more
+    more = f" and {len(values) - MAX_VALUES} more" if len(values) > MAX_VALUES else ""
+    return ", ".join(values[:MAX_VALUES]) + more
 
 
 def _facts(data: Results | Fleet) -> dict[str, str]:

@@ -169,7 +169,7 @@ def test_an_archive_of_a_stranger_is_named_and_nothing_of_it_is_written(tmp_path
 
 
 def test_a_packed_log_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(logs, "MOST", 32 << 20)
+    monkeypatch.setattr(logs, "MAX_BYTES", 32 << 20)
     packed = tmp_path / "a.gz"
     packed.write_bytes(gzip.compress(b"0" * (64 << 20)))
     tracemalloc.start()

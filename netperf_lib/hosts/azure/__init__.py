@@ -33,7 +33,7 @@ EPHEMERAL = True
 """`npl run` removes the VMs after measuring."""
 HOLDS = True
 """`npl up` may leave the VMs running: they outlive the process that placed them."""
-AGAIN_S = (30.0, 100.0, 300.0)
+RETRY_PAUSES_S = (30.0, 100.0, 300.0)
 """Seconds before a deployment that met a passing conflict is started again."""
 DEPLOYED_S = {"vm": 30 * 60, "gateway": 90 * 60}
 GUEST_WAIT_S = 900.0
@@ -244,7 +244,7 @@ class _Attempt:
         files = self.files()
         deadline_s = DEPLOYED_S["gateway" if self.findings.topology.gateways else "vm"]
         # after a passing conflict of a resource again: what exists stays as it is
-        for pause_s in (*AGAIN_S, None):
+        for pause_s in (*RETRY_PAUSES_S, None):
             record.starts += record.quiet
             record.quiet = False
             store.write()

@@ -13,7 +13,7 @@ from ...experiment.model import Experiment, Pair
 from ...experiment.placements import AT_PUBLIC, PLACED, PLACEMENTS
 from .options import Options, VmOptions
 
-HOME = "home"
+HOME_NETWORK = "home"
 ALWAYS_ACCELERATED = re.compile(r"Standard_(?!DC|EC)[A-Z].*_v([5-9]|\d\d)")
 """Sizes that Azure accelerates whatever the interface asks for: from version 5 on, but for
 confidential ones (learn.microsoft.com/azure/virtual-network/manage-accelerated-networking)."""
@@ -30,7 +30,7 @@ class Vm:
     zone: str
     """Logical zone, or ""."""
     vm_size: str
-    network: str = HOME
+    network: str = HOME_NETWORK
     subnet: str = "hosts"
     accelerated: bool = True
     ppg: str = ""
@@ -179,18 +179,18 @@ def _apply(pair: Pair, client: _Needs, server: _Needs, options: Options) -> None
     server.add(who, address=rule.address)
     usual = options.remote_region or options.region
     if rule.far:
-        if client.level("network", HOME) == _far(
+        if client.level("network", HOME_NETWORK) == _far(
             rule.network, client.level("region", usual), usual
         ):
             # the way back: the client is the far one, by an earlier pair
-            server.add(who, network=HOME)
+            server.add(who, network=HOME_NETWORK)
             return
         region = server.level("region", usual)
-        client.add(who, network=rule.client_network or HOME)
+        client.add(who, network=rule.client_network or HOME_NETWORK)
         server.add(who, network=_far(rule.network, region, usual), region=region)
         return
-    client.add(who, network=client.level("network", HOME))
-    server.add(who, network=rule.network or HOME)
+    client.add(who, network=client.level("network", HOME_NETWORK))
+    server.add(who, network=rule.network or HOME_NETWORK)
     if rule.subnet != "hosts":
         server.add(who, subnet=rule.subnet)
     home = zone = client.level("zone", "".join(options.zones[:1]))

@@ -52,7 +52,7 @@ deployment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class LabStatus:
     """A running lab."""
 
     folder: Path
@@ -182,12 +182,14 @@ def run_foreground(options: Options | None = None, folder: Path | None = None) -
         )
 
 
-def status(folder: Path | None = None) -> Status | None:
+def status(folder: Path | None = None) -> LabStatus | None:
     """Return the lab running in `folder`, if any."""
     folder = (folder or default_folder()).absolute()
     pid = _supervisor_of(folder)
     return (
-        None if pid is None else Status(folder=folder, pid=pid, deployment=_read(folder))
+        None
+        if pid is None
+        else LabStatus(folder=folder, pid=pid, deployment=_read(folder))
     )
 
 
@@ -301,7 +303,7 @@ def _supervisor(options: Options, *arguments: str) -> subprocess.Popen[str]:
         },
     )
     # three pipes, for mypy
-    assert process.stdin and process.stdout and process.stderr  # noqa: PT018
+    assert process.stdin and process.stdout and process.stderr  # noqa: PT018  for mypy
     try:
         with contextlib.suppress(BrokenPipeError), process.stdin:
             process.stdin.write(options.model_dump_json())

@@ -85,7 +85,7 @@ class HostProcess:
                 os._exit(0)
             self._main_loop(representative, listener, theirs)
         # whatever it is, the supervisor has to hear of it
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:  # noqa: BLE001  told to the parent
             with contextlib.suppress(OSError):
                 theirs.send(json.dumps({"error": f"{error}"}).encode())
         finally:

@@ -16,7 +16,7 @@ from pydantic import (
 from ...experiment.model import Name
 from ..source import unknown_host
 
-Placement = Literal["ppg", "same-zone", "cross-zone", "cross-region"]
+LabPlacement = Literal["ppg", "same-zone", "cross-zone", "cross-region"]
 Rate = Annotated[float, Field(ge=1e5, le=1e11)]
 Sysctls = dict[
     Annotated[
@@ -170,7 +170,7 @@ class Options(_Strict):
             raise ValueError(unknown)
         for pair in info.context or ():
             placement = _placement(by_name[pair.client], by_name[pair.server])
-            if pair.placement != placement and pair.placement in get_args(Placement):
+            if pair.placement != placement and pair.placement in get_args(LabPlacement):
                 raise ValueError(
                     f"the pair {pair.client} and {pair.server} is declared {pair.placement!r}, "
                     "but its hosts are "
@@ -200,7 +200,7 @@ class Options(_Strict):
         return link.model_copy(update={"delay_us": delay_us, "jitter_us": jitter_us})
 
 
-def _placement(a: LabHost, b: LabHost) -> Placement:
+def _placement(a: LabHost, b: LabHost) -> LabPlacement:
     if a.region != b.region:
         return "cross-region"
     if a.zone != b.zone:

@@ -141,7 +141,7 @@ def az(cloud, clock, monkeypatch):
     monkeypatch.setattr(az_module, "Az", lambda *_, **__: direct)
     monkeypatch.setattr(azure, "guests", guests)
     monkeypatch.setattr(azure, "paths", seen)
-    monkeypatch.setattr(azure, "AGAIN_S", (30.0, 100.0))
+    monkeypatch.setattr(azure, "RETRY_PAUSES_S", (30.0, 100.0))
     monkeypatch.setattr(az_module, "CLOCK", az_module.Clock(5, clock.now, clock.sleep))
     return direct
 
@@ -229,7 +229,7 @@ def _world(tmp_path_factory):
         patch.setattr(groups, "LOOKS_S", 0)
         patch.setattr(prices, "PRICES_URL", f"{emulator.base}/prices")
         patch.setattr(prices, "ADDRESS_URL", f"{emulator.base}/address")
-        patch.setattr(azure, "AGAIN_S", (0.0, 0.0))
+        patch.setattr(azure, "RETRY_PAUSES_S", (0.0, 0.0))
         patch.setattr(azure, "GUEST_WAIT_S", 5.0)
         imports = "import azure.cli.core.telemetry, azure.cli.core.intercept_survey, requests, msal"
         own = "import netperf_lib.cli, netperf_lib.pipeline, netperf_lib.hosts.azure"
