@@ -40,7 +40,6 @@ def declare(folder, rounds, **more):
             {"client": "client", "server": s, "placement": p} for s, p in SERVERS.items()
         ],
         "tests": [{"tool": "qperf", "test": "tcp_lat", "duration_s": 0.3}],
-        "report": {"notebooks": ["summary"]},
         "rounds": rounds,
         "contrasts": [
             metric | {"a": {"placement": a}, "b": {"placement": b}} for a, b in COUPLES

@@ -6,6 +6,7 @@ kills them (as their first process requested) when the supervisor is gone, even 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -244,17 +245,14 @@ class Supervisor:
             command,
         ]
         pipes: dict[str, Any] = {"input": _PROBE, "capture_output": True, "text": True}
-        try:
+        ways, why = "", "no answer; does a start-up file of your shell hang?"
+        with contextlib.suppress(subprocess.TimeoutExpired):
             done = subprocess.run(ssh, timeout=40, check=False, **pipes)
-        except subprocess.TimeoutExpired:
-            raise LabError(
-                f"the lab's host {first} does not answer over SSH: this machine is too busy, or a "
-                f"start-up file of your shell (~/.bashrc) hangs (log: {server})"
-            ) from None
-        name, _, ways = done.stdout.partition("\n")
-        if done.returncode or name != first:
-            said = f"{server.read_text()}\n{done.stderr}".split("\n")
-            why = "; ".join([*filter(None, said)][-3:])
+            name, _, ways = done.stdout.partition("\n")
+            if done.returncode or name != first:
+                said = f"{server.read_text()}\n{done.stderr}".split("\n")
+                ways, why = "", "; ".join([*filter(None, said)][-3:])
+        if not ways:
             raise LabError(
                 f"logging in to the lab's host {first} fails: {why} (log: {server})"
             )

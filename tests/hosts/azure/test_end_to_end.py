@@ -99,7 +99,7 @@ def test_the_tutorial_as_it_is_typed(world, tmp_path):
     file = tmp_path / "data" / "experiments" / "azure-placement.yaml"
     file.parent.mkdir(parents=True)
     declared = yaml.safe_load((REPO / file.relative_to(tmp_path)).read_text("utf-8"))
-    declared |= {"rounds": 1, "deployments": 1, "report": {"notebooks": ["07-quality"]}}
+    declared |= {"rounds": 1, "deployments": 1}
     qperf, iperf3 = declared["tests"]
     qperf["duration_s"] = 0.3
     # as fast as loopback can it would keep two processors busy
