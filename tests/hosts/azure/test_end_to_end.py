@@ -106,12 +106,9 @@ def test_the_tutorial_as_it_is_typed(world, tmp_path):
     iperf3 |= {"duration_s": 1, "omit_s": 0, "options": {"bitrate": "5M"}}
     file.write_text(yaml.safe_dump(declared), "utf-8")
     text = (REPO / "docs" / "tutorials" / "azure.md").read_text("utf-8")
-    shown = {}
     for line in re.findall(r"^\$ (npl .*)", text, re.MULTILINE):
-        code, shown[line] = typed(line, tmp_path, npl(world, tmp_path))
-        assert code == 0, shown[line]
-    [words] = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
-    assert words.strip() in [text.strip() for text in shown.values()]
+        code, shown = typed(line, tmp_path, npl(world, tmp_path))
+        assert code == 0, shown
     runs = load(tmp_path / "results" / "azure-placement")
     assert set(runs["status"]) == {"ok"}, runs["error"].to_list()
     nothing_is_left(world.cloud, tmp_path)
