@@ -11,6 +11,7 @@ from ..errors import StoreError
 from .observe import HasRuns
 from .runs import origin_of
 from .tables import Table
+from .words import Words
 
 SHOWN = ["host", "claim", "holds", "evidence"]
 HOLDS = {True: "holds", False: "does NOT hold", None: "not shown"}
@@ -31,7 +32,7 @@ def store_of(data: HasRuns | pd.DataFrame) -> Store | None:
         return None
 
 
-def proofs(data: HasRuns | pd.DataFrame) -> Table:
+def proofs(data: HasRuns | pd.DataFrame) -> Table | Words:
     """Return the evidence of where the hosts were and how they were set up.
 
     Examples
@@ -40,6 +41,11 @@ def proofs(data: HasRuns | pd.DataFrame) -> Table:
     ['host', 'claim', 'holds', 'evidence']
     """
     rows = pd.DataFrame(stored(data), columns=["deployment", *SHOWN])
+    if rows.empty:
+        return Words(
+            "The source of the hosts recorded no proof of where they were: the placements are as "
+            "declared."
+        )
     rows["holds"] = [HOLDS[holds] for holds in rows["holds"]]
     named = rows["host"].fillna("") != ""
     rows["host"] = rows["host"].where(named, rows["deployment"])

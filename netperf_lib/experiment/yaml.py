@@ -123,8 +123,8 @@ def _parsed(text: str, file: str) -> tuple[yaml.MappingNode, dict[str, Any]]:
         for event in yaml.parse(text, Loader=_LOADER):
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
-            for words in filter(None, _refusals(event, depth)):
-                line = event.start_mark.line + 1
+            for words in _refusals(event, depth):
+                line = event.start_mark.line + 1 if event.start_mark else 1
                 raise ExperimentError(f"{file}:{line}: {words}")
         node = yaml.compose(text, Loader=_LOADER)
         _check(node, file)

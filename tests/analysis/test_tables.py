@@ -78,9 +78,7 @@ def test_proofs_that_do_not_all_hold_say_which(monkeypatch):
     recorded = exp.store.claims()
     assert recorded
     assert all(claim["holds"] for claim in recorded)
-    table = npl.analysis.proofs(exp)
-    assert table.caption == "Claims about the hosts, and the evidence for each; all hold."
-    assert "holds" not in table
+    assert set(npl.analysis.proofs(exp)["holds"]) == {"holds"}
 
     planted = [recorded[0] | {"holds": False}, recorded[0] | {"holds": None}, *recorded]
     monkeypatch.setattr("netperf_lib.analysis.claims.stored", lambda _: planted)
