@@ -5,10 +5,10 @@
 
 SOAKED := measure/test_collector.py measure/test_soak.py data/test_faults.py data/test_links.py \
 	hosts/azure/test_place.py notebooks/test_notebooks.py \
-	analysis/test_real.py analysis/test_typed.py
+	analysis/test_real.py analysis/test_typed.py analysis/test_validate.py
 soak: setup ## run whole the loops of which the tests run a part: kills (KILLS=… SEED=…), failing operations, links, typed calls
 	@KILLS=$(or $(KILLS),50) SEED=$(or $(SEED),1) FAULTS=all $(BIN)/python -m pytest $(SOAKED:%=tests/%) \
-		-k "any_moment or may_fail or leads_to or every_command or false_reports or typed_call or their_references" $(ARGS)
+		-k "any_moment or may_fail or leads_to or every_command or false_reports or typed_call or without_a_guard or their_references" $(ARGS)
 
 bench: setup ## measure speed and memory against the promised limits
 	@$(BIN)/python -m pytest --quiet --capture=no tests/bench/bench_*.py $(ARGS)

@@ -89,35 +89,41 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def desk(browser):
-    """One user's browser: what JupyterLab is made of is loaded and compiled once."""
-    context = browser.new_context(viewport={"width": 1400, "height": 1700})
-    yield context
-    context.close()
+def desk(browser, lab):
+    """JupyterLab in one user's browser, loaded once; what moves costs a processor to draw."""
+    size = {"width": 1400, "height": 1700}
+    page = browser.new_page(viewport=size, reduced_motion="reduce")
+    page.goto(f"{lab}lab?token=desk&reset", timeout=360_000)
+    waited(page, "() => window.jupyterapp !== undefined")
+    yield page
+    page.close()
 
 
-def opened(desk, lab, name):
-    page = desk.new_page()
-    page.goto(f"{lab}lab/tree/{name}?token=desk&reset", timeout=360_000)
-    page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=360_000)
-    page.wait_for_function("() => window.jupyterapp !== undefined", timeout=180_000)
-    # until the kernel answers, nothing is executed
+def waited(page, condition, given=None):
+    page.wait_for_function(condition, arg=given, polling=250, timeout=540_000)
+
+
+def opened(page, name):
+    """Open a notebook alone and run all its cells, once its kernel answers."""
     page.evaluate(
-        """async () => {
-            const panel = window.jupyterapp.shell.currentWidget;
+        """async name => {
+            const app = window.jupyterapp;
+            await app.restored;
+            for (const other of [...app.shell.widgets('main')]) other.dispose();
+            const panel = await app.commands.execute('docmanager:open', {path: name});
             await panel.revealed;
             await panel.context.sessionContext.ready;
-            window.jupyterapp.commands.execute('notebook:run-all-cells');
-        }"""
+            app.shell.activateById(panel.id);
+            app.commands.execute('notebook:run-all-cells');
+        }""",
+        name,
     )
-    return page
 
 
-def test_a_lesson_tells_at_once_whether_an_answer_holds(desk, lab):
-    page = opened(desk, lab, "workshop/2-one-run-is-no-run.ipynb")
-    page.wait_for_function(
-        "() => document.body.innerText.includes('Not answered yet')", timeout=540_000
-    )
+def test_a_lesson_tells_at_once_whether_an_answer_holds(desk):
+    page = desk
+    opened(page, "workshop/2-one-run-is-no-run.ipynb")
+    waited(page, "() => document.body.innerText.includes('Not answered yet')")
     assert "Traceback" not in page.inner_text("body")
     for answer, said in (
         ("len(wide) * 1000", "Not yet"),
@@ -135,11 +141,11 @@ def test_a_lesson_tells_at_once_whether_an_answer_holds(desk, lab):
         page.locator(".jp-CodeCell", has_text="runs.size").get_by_text(said).wait_for(
             timeout=180_000
         )
-    page.close()
 
 
-def test_run_all_works_as_committed_and_follows_choices(desk, lab):
-    page = opened(desk, lab, "explore.ipynb")
+def test_run_all_works_as_committed_and_follows_choices(desk):
+    page = desk
+    opened(page, "explore.ipynb")
     # where nothing was measured beside the package, the first thing to read says so
     if not (REPO / "results" / "lab" / "experiment.yaml").exists():
         page.get_by_text("shows the recorded experiment").first.wait_for(timeout=540_000)
@@ -149,29 +155,25 @@ def test_run_all_works_as_committed_and_follows_choices(desk, lab):
     picture.wait_for(timeout=180_000)
     before = picture.get_attribute("src")
     boxes.nth(0).select_option("throughput_bps")
-    page.wait_for_function(
-        "src => [...document.querySelectorAll('.widget-output img')].some(i => i.src !== src)",
-        arg=before,
-        timeout=180_000,
-    )
-    page.wait_for_function(
+    pictures = "[...document.querySelectorAll('.widget-output img')]"
+    waited(page, f"src => {pictures}.some(i => i.src !== src)", before)
+    waited(
+        page,
         """() => window.jupyterapp.shell.currentWidget.content.widgets.every(
             cell => cell.model.type !== 'code' || cell.model.executionCount)""",
-        timeout=540_000,
     )
     shown = page.inner_text("body")
     assert "Traceback" not in shown
     assert "Jupyter news" not in shown  # a question that lies over the first screen
-    page.close()
 
 
 @pytest.fixture(scope="module")
 def html(tmp_path_factory):
-    """The first page and one other, in one file."""
+    """The first page, in one file."""
     folder = Path(
         shutil.copytree(npl.recorded(), tmp_path_factory.mktemp("phone") / "lab-full")
     )
-    (*_, place) = npl.report(folder, notebooks=["summary", "01-placement"], to="html")
+    (*_, place) = npl.report(folder, notebooks=["summary"], to="html")
     return place
 
 

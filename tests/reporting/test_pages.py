@@ -95,19 +95,6 @@ def test_both_ends_of_an_interval_are_written_as_the_ratio(ratio, low, high):
     assert span(ratio, low, high, short=True).count("×") == times
 
 
-def test_page_one_begins_with_the_picture(tmp_path):
-    folder = made.experiment(tmp_path)
-    books = ["summary", "01-placement"]
-    body = npl.report(folder, notebooks=books, to="html")[-1].read_text("utf-8")
-    assert body.count("<h1") == 1
-    anchors = re.findall(r'href="#([^"]+)"', body)
-    assert len(anchors) >= 4
-    assert all(f'id="{anchor}"' in body for anchor in anchors)
-    # a phone shows the picture first, then the answers in short, then the facts
-    order = ["<img", "<strong>Placement:</strong>", "<dl>", "<nav", 'id="part-1"']
-    assert sorted(order, key=body.index) == order
-
-
 @pytest.mark.parametrize("experiment", ["lab-full", "paths", "zones"])
 @pytest.mark.parametrize("metric", ["latency_oneway_us", "throughput_bps"])
 def test_a_condition_looks_the_same_alone_and_among_all(experiment, metric):

@@ -155,9 +155,24 @@ def test_a_notebook_is_named_by_its_number_or_without_it(short):
         _book("02-placement-of-old")
 
 
-def test_html_is_one_file_that_needs_nothing_from_elsewhere(experiment, tmp_path):
-    (page,) = npl.report(experiment, notebooks=["04-tcp-buffers"], to="html")
-    body = page.read_text("utf-8")
+@pytest.fixture(scope="module")
+def body(experiment):
+    """The first page and one other in HTML, in one file."""
+    books = ["summary", "04-tcp-buffers"]
+    return npl.report(experiment, notebooks=books, to="html")[-1].read_text("utf-8")
+
+
+def test_page_one_begins_with_the_picture(body):
+    assert body.count("<h1") == 1
+    anchors = re.findall(r'href="#([^"]+)"', body)
+    assert len(anchors) >= 4
+    assert all(f'id="{anchor}"' in body for anchor in anchors)
+    # a phone shows the picture first, then the answers in short, then the facts
+    order = ["<img", "<strong>Placement:</strong>", "<dl>", "<nav", 'id="part-1"']
+    assert sorted(order, key=body.index) == order
+
+
+def test_html_is_one_file_that_needs_nothing_from_elsewhere(body):
     for part in ("Made-up numbers", "data:image/svg+xml", "<math"):
         assert part in body
     for part in ("npl</span>", "<script"):
