@@ -160,7 +160,8 @@ def names(folder: Path) -> list[str]:
     """Return the names in a folder, sorted, without hidden ones; none if there is no folder."""
     try:
         # text, as there may be hundreds of thousands
-        return sorted(name for name in os.listdir(folder) if not name.startswith("."))  # noqa: PTH208
+        found = os.listdir(folder)  # noqa: PTH208
+        return sorted(name for name in found if not name.startswith("."))
     except (FileNotFoundError, NotADirectoryError):
         return []
 

@@ -571,7 +571,11 @@ class Store:
         """Return the names of the complete folders in ``raw/``, one for a run or an import."""
         raw = self.path / "raw"
         # quickly, as there may be many
-        return [name for name in names(raw) if os.path.exists(f"{raw}/{name}/{RECORD}")]  # noqa: PTH110
+        return [
+            name
+            for name in names(raw)
+            if os.path.exists(f"{raw}/{name}/{RECORD}")  # noqa: PTH110
+        ]
 
     def run_folders(self) -> dict[str, str]:
         """Return the ids of the complete runs, sorted, each with its folder in ``raw/``."""

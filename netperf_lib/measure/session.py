@@ -299,6 +299,7 @@ class HostSession:
             try:
                 await self.tcp_buffers(None)
             except NetperfError as error:
-                self.log.error("%s: %s; the next contact will try again", self, error)  # noqa: TRY400
+                words = "%s: %s; the next contact will try again"
+                self.log.error(words, self, error)  # noqa: TRY400
         with contextlib.suppress(NetperfError):
             await self.remote.close()

@@ -83,7 +83,8 @@ def over_time(
             title(chart, words, {name: painted[name] for name in part})
         locator: Any = AutoDateLocator(minticks=3, maxticks=8)  # type: ignore[no-untyped-call]
         charts[-1].xaxis.set_major_locator(locator)
-        charts[-1].xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+        dates = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
+        charts[-1].xaxis.set_major_formatter(dates)
         charts[-1].set_xlabel("Time (UTC)")
     return charts[0]  # type: ignore[no-any-return]
 

@@ -10,6 +10,7 @@ import importlib.util
 import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 SELECTORS = "[\ufe0e\ufe0f]+"
 """They choose between a black and a coloured picture, which is spelled out anyway."""
@@ -18,7 +19,8 @@ SELECTORS = "[\ufe0e\ufe0f]+"
 @cache
 def font_folder() -> Path:
     """Return the folder of matplotlib's DejaVu fonts, without importing matplotlib."""
-    (place,) = importlib.util.find_spec("matplotlib").submodule_search_locations  # type: ignore[union-attr,misc]
+    spec: Any = importlib.util.find_spec("matplotlib")
+    (place,) = spec.submodule_search_locations
     return Path(place, "mpl-data", "fonts", "ttf")
 
 

@@ -60,7 +60,8 @@ class PageExporter(HTMLExporter):
 
     def __init__(self, **options: Any) -> None:
         hidden = {"exclude_input_prompt": True, "exclude_output_prompt": True}
-        super().__init__(filters={"tables": tables}, **hidden, **options)  # type: ignore[no-untyped-call]
+        options |= {"filters": {"tables": tables}, **hidden}
+        super().__init__(**options)  # type: ignore[no-untyped-call]
 
     def from_notebook_node(self, nb: Any, resources: Any = None, **options: Any) -> Any:
         """Convert a notebook; see nbconvert's `HTMLExporter.from_notebook_node`."""
