@@ -54,7 +54,7 @@ def answer(name, folder):
         rounds, contrasts = LOGS[study]
         logs, labels = kept(study, folder / "logs", rounds=rounds)
         experiment = import_logs(
-            logs, labels=labels, into=folder / study, contrasts=contrasts or None
+            logs, labels=labels, into=folder / study, contrasts=contrasts or ()
         )
     return {
         "lead": str(lead_paragraph(experiment)).split(". "),

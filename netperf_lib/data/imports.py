@@ -417,6 +417,7 @@ def import_logs(
     labels: pd.DataFrame | Location | None = None,
     pattern: str | None = None,
     into: Location,
+    contrasts: Sequence[Mapping[str, Any]] = (),
     progress: OnProgress | None = None,
 ) -> Results:
     """Import existing logs, so that they can be read, compared and reported like measured data.
@@ -428,6 +429,9 @@ def import_logs(
     into : path
         Folder of the experiment, for example ``results/mine``. More logs may be imported into it
         later; a log that was imported before is left as it is.
+    contrasts : sequence of dict, optional
+        Contrasts declared with the first import, as in an experiment's file; later ones get no
+        verdict.
 
     Returns
     -------
@@ -452,14 +456,19 @@ def import_logs(
     runs, left_out = understand(files, labels=labels, pattern=pattern, progress=progress)
     place = Path(os.path.abspath(into))  # noqa: PTH100 - a link counts by its own name
     store = Store(place.parent, place.name)
-    document = {"name": place.name, "hosts": {"source": "imported"}}
+    document = {
+        "name": place.name,
+        "hosts": {"source": "imported"},
+        "contrasts": contrasts,
+    }
     with explained(place):
         declared = Experiment.model_validate(document)
     if (store.path / "experiment.yaml").exists():
-        declared = store.declared()
-        if declared.hosts.source != "imported":
+        earlier = store.declared()
+        if earlier.hosts.source != "imported":
             how = "contains a measured experiment; import into another folder"
             raise StoreError(f"{store.url}: {how}")
+        declared = declared if contrasts else earlier
     new, again = _new(store, runs)
     store.declare(declared)
     if store.read_plan() is None:

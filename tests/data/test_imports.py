@@ -290,6 +290,21 @@ def test_import_is_idempotent_and_another_import_adds(tmp_path):
     assert before < {p.name for p in (tmp_path / "mine" / "raw").iterdir()}
 
 
+def test_contrasts_of_a_later_import_get_no_verdict(tmp_path):
+    sides = {"a": {"placement": "ppg"}, "b": {"placement": "same-zone"}}
+    contrasts = [{"metric": "latency_oneway_us"} | sides]
+    first = import_logs(
+        PUBLISHED, labels=LABELS, into=tmp_path / "one", contrasts=contrasts
+    )
+    assert [c.metric for c in first.contrasts] == ["latency_oneway_us"]
+    import_logs(PUBLISHED, labels=LABELS, into=tmp_path / "two")
+    later = import_logs(
+        PUBLISHED, labels=LABELS, into=tmp_path / "two", contrasts=contrasts
+    )
+    assert later.contrasts == ()  # these came after the data
+    assert [c.metric for c in later.added] == ["latency_oneway_us"]
+
+
 def test_other_labels_for_a_log_that_is_there_are_refused(tmp_path):
     import_logs(QPERF, labels=LABELS.iloc[:1], into=tmp_path / "mine")
     other = table(file=["*"], placement=["cross-zone"])
