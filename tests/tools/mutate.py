@@ -20,7 +20,6 @@ import os
 import random
 import resource
 import sys
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,7 +52,7 @@ full_round words_around two_logs by_turns early cannot_be_used reversed_test pac
 a_damaged_packet a_cut_log_is_never a_folder_a_pattern""".split()  # noqa: E501  (as it is run or printed)
 """Tests that take long: they draw thousands of logs, or run the tools."""
 DOCUMENTS = conformance.read()
-SECONDS = 60
+SECONDS = 120
 """Time of the processor after which a change is a loop."""
 
 
@@ -65,7 +64,6 @@ class Change:
     start: int
     end: int
     new: str
-    kind: str
     line: int
 
     def apply(self, source):
@@ -115,7 +113,7 @@ def changes(path):
             old = source[at:to]
             if isinstance(node.value, int | float) and not isinstance(node.value, bool):
                 other = node.value + 1 if abs(node.value) < 100 else 2 * node.value
-                yield Change(name, at, to, repr(other), "number", node.lineno)
+                yield Change(name, at, to, repr(other), node.lineno)
             elif (
                 type(node.value) is str
                 and old[-1:] in "'\""
@@ -124,9 +122,8 @@ def changes(path):
             ):
                 # of characters to strip, one fewer
                 last = (1 + (old[-3] == "\\")) if id(node) in to_strip else 0
-                yield Change(
-                    name, to - 1 - last, to - 1, "" if last else "~", "text", node.lineno
-                )
+                other = "" if last else "~"
+                yield Change(name, to - 1 - last, to - 1, other, node.lineno)
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
             left, right = node.left, node.comparators[0]
             if (
@@ -148,7 +145,6 @@ def changes(path):
                     at,
                     to,
                     f"{before}{OPPOSITE[type(node.ops[0])]}{after}",
-                    "comparison",
                     node.lineno,
                 )
 
@@ -303,18 +299,12 @@ def main():
         for c in stratified(a.sample, random.Random(a.seed))
         if c.path.startswith(f"tools/{a.only}")
     ]
-    counts = Counter()
+    survivors = 0
     for i, change in enumerate(chosen, 1):
-        killed = shown(change)
-        counts[change.kind, killed] += 1
-        if not killed:
+        if not shown(change):
+            survivors += 1
             print(f"{i} {change.path}:{change.line}: {changed_line(change)}", flush=True)
-    kinds = ", ".join(
-        f"{k} {counts[k, True]} of {counts[k, True] + counts[k, False]}"
-        for k in ("number", "text", "comparison")
-    )
-    red_ones = sum(n for (_, killed), n in counts.items() if killed)
-    print(f"{red_ones} of {len(chosen)} changes turn a test red ({kinds})")
+    print(f"{len(chosen) - survivors} of {len(chosen)} changes turn a test red")
 
 
 if __name__ == "__main__":
