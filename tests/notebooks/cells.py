@@ -10,6 +10,7 @@ import pytest
 
 from netperf_lib.analysis.lead import lead_paragraph
 from netperf_lib.analysis.runs import origin_of, table_of
+from netperf_lib.errors import NothingToReport
 
 
 def shared(lead):
@@ -48,7 +49,11 @@ def executed(book, parameters):
                 if tree.body and isinstance(tree.body[-1], ast.Expr)
                 else None
             )
-            exec(compile(tree, book.name, "exec"), names)
+            try:
+                exec(compile(tree, book.name, "exec"), names)
+            except NothingToReport as end:
+                outputs.append(f"Not in this experiment: {end}")
+                break
             if isinstance(last, ast.Expr):
                 shown = eval(
                     compile(ast.Expression(last.value), book.name, "eval"), names

@@ -124,6 +124,9 @@ EXPERIMENTS = {
 def test_every_page_of_every_experiment(name, lab, monkeypatch):
     found = pages(changed(lab, EXPERIMENTS[name]), monkeypatch)
     assert "07-quality" in found
+    # of runs that all failed there is a list, and no more
+    ended = {key for key, some in found.items() if "Not in this experiment" in str(some)}
+    assert ended == ({"07-quality"} if name == "failures-only" else set())
 
 
 def test_declared_contrasts_are_answered_on_the_pages(lab, monkeypatch):
