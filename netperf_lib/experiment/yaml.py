@@ -131,9 +131,9 @@ def _parsed(text: str, file: str) -> tuple[yaml.MappingNode, dict[str, Any]]:
         document = yaml.load(text, Loader=_LOADER)  # noqa: S506  a safe one
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
+        place = f"{file}:{mark.line + 1}" if mark else file
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise ExperimentError(f"{file}{line}: this is not yaml ({problem})") from None
+        raise ExperimentError(f"{place}: this is not yaml ({problem})") from None
     except (ValueError, OverflowError) as error:  # for example an impossible date
         raise ExperimentError(
             f"{file}: {str(error)[:200]}; quote what is meant as text"
