@@ -196,8 +196,10 @@ def metric(name: str) -> Metric:
 
 def unknown_metric(name: str) -> str:
     """Say that a metric does not exist, and which ones are near."""
-    near = did_you_mean(name, METRICS, count=3, cutoff=0.4)
-    near = near.rstrip() or f"for example {', '.join(HEADLINES)}"
+    having = [known for known in METRICS if name in known.split("_")][:3]
+    near = f"did you mean {' or '.join(having)}?" if having else ""
+    near = near or did_you_mean(name, METRICS, count=3, cutoff=0.4).rstrip()
+    near = near or f"for example {', '.join(HEADLINES)}"
     return f"unknown metric {name[:60]!r}; {near}"
 
 

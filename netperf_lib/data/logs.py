@@ -58,6 +58,9 @@ def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[Pars
         return tools.parse(
             _unpacked(io.BytesIO(sys.stdin.buffer.read(MAX_BYTES + 1)), name), file=name
         )
+    if "\n" in name:
+        first = name.partition("\n")[0]
+        raise ParseError("no such file; its text is what parse_text reads", file=first)
     # not methods of `Path`: thousands of small files, and every microsecond counts
     status = os.stat(name)  # noqa: PTH116
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):

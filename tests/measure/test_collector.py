@@ -309,7 +309,7 @@ def test_the_load_of_a_test_is_what_is_sampled(deployment, store):
     # two rounds, as on a busy machine a trial under load may fail
     measure(experiment(pairs=[narrow], tests=[under_load], rounds=2), deployment, store)
     [held] = limits(store.location)
-    assert held.sampled
+    assert held.evidence.sampled
     assert held.evidence.streams == 2
 
 

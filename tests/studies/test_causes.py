@@ -29,7 +29,7 @@ def test_the_causes_of_the_studies_are_named(causes):
     assert held["vnet-peering"].short.endswith("4 MiB over 186 ms")
     assert held["same-vnet"].evidence.streams == 64
     assert held["same-vnet"].limit.causes[0] == "sender's CPU"
-    assert all(one.sampled for one in held.values())
+    assert all(one.evidence.sampled for one in held.values())
     assert "send buffer" in held["vnet-peering"].limit.causes
 
 
