@@ -542,9 +542,8 @@ def test_a_full_disk_ends_it_with_what_to_do_and_loses_nothing(deployment, tmp_p
 
 
 def test_a_port_that_is_taken_is_not_used(deployment, store):
-    # a tool and not this Python, which may lie below /tmp: hosts have a /tmp of their own
     command = (
-        "for p in $(seq 20000 20011); do setsid iperf3 -s -p $p >>/tmp/listener 2>&1 "
+        "for p in $(seq 20000 20011); do setsid iperf3 -s -p $p >>listener 2>&1 "
         "</dev/null & echo $!; done"
     )
     pids = on_host(deployment, "near", command).split()
@@ -552,7 +551,7 @@ def test_a_port_that_is_taken_is_not_used(deployment, store):
         up = wait_until(
             lambda: ":4E2B " in on_host(deployment, "near", "cat /proc/net/tcp6"), 90
         )
-        assert up, on_host(deployment, "near", "cat /tmp/listener")
+        assert up, on_host(deployment, "near", "cat listener")
         tally = measure(experiment(pairs=[NEAR]), deployment, store)
         assert (tally.ok, tally.attempts_failed) == (1, 0)
         (record,) = records(store)
