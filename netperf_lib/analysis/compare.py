@@ -382,8 +382,10 @@ def between(
     (before, one), (after, two) = ((name, side.runs) for name, side in sides.items())
     again = _shared(one, two)
     notes = [f"{after} against {before}: {_TIME}"]
-    if again.all():
+    if again.all() and len(one) == len(two):
         notes = [f"{after} against {before}: both sides are the same runs"]
+    elif again.all():
+        raise UsageError(f"every run of {after} is one of {before}: nothing to compare")
     elif again.any():
         two = two[~again].reset_index(drop=True)
         sides = {before: sides[before], after: replace(sides[after], runs=two)}

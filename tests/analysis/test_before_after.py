@@ -102,6 +102,13 @@ def test_the_same_runs_on_both_sides_are_told():
     assert "both sides are" not in compare(one, RECORDED.parent / "after").warnings[0]
 
 
+def test_runs_that_are_all_of_the_other_side_are_no_evidence():
+    whole = read(RECORDED.parent / "before").runs
+    part = whole[whole["round"] <= 8]
+    with pytest.raises(UsageError, match=r"every run of .*after.* is one of .*before"):
+        compare(whole, part, metric="latency_oneway_us")
+
+
 def test_a_data_root_of_different_questions_has_no_verdict(tmp_path):
     for name in ("before", "paths"):
         (tmp_path / name).symlink_to(RECORDED.parent / name)
