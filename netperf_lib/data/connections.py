@@ -241,6 +241,12 @@ def of_record(folder: RawFolder, record: Mapping[str, Any]) -> dict[str, Any]:
     return columns
 
 
+def settings_of(record: Mapping[str, Any], host: str) -> Mapping[str, Any]:
+    """Return the sysctl settings of a host when a run was measured; empty if not known."""
+    facts = (record.get("facts") or {}).get(host) or {}
+    return facts.get("sysctl") or {}
+
+
 def largest_buffer(settings: Mapping[str, Any] | None, name: str) -> int | None:
     """Return the last of the three sizes of ``tcp_rmem`` or ``tcp_wmem``; None if not known."""
     size = str((settings or {}).get(name)).split()[2:]
@@ -259,8 +265,9 @@ def _buffers(record: Mapping[str, Any], sender: str, receiver: str) -> dict[str,
         ("limit_send_max_bytes", sender, "tcp_wmem", "net.core.wmem_max"),
         ("limit_receive_max_bytes", receiver, "tcp_rmem", "net.core.rmem_max"),
     ):
-        sysctl = record["facts"][host].get("sysctl") or {}
-        state = record["counters"][host].get("state")
+        sysctl = settings_of(record, host)
+        counters = (record.get("counters") or {}).get(host) or {}
+        state = counters.get("state")
         size = largest_buffer(state, name) or largest_buffer(sysctl, f"net.ipv4.{name}")
         if asked:
             size = 2 * min(asked[0], int(sysctl.get(core) or asked[0]))

@@ -26,7 +26,7 @@ from ..errors import StoreError
 from ..experiment.factors import FACTORS, dimensions, factor, factors_of
 from ..metrics import EVIDENCE, METRICS
 from ..tools.parsed import ParsedRun
-from .connections import largest_buffer
+from .connections import largest_buffer, settings_of
 from .files import appearing
 
 GROUP_ROWS = 1 << 17
@@ -254,9 +254,8 @@ def _default_buffer(record: Mapping[str, Any]) -> int | None:
     sender, receiver = ("client", "server")[
         :: -1 if record["trial"].get("reverse") else 1
     ]
-    facts = record.get("facts") or {}
     sizes = [
-        largest_buffer((facts.get(host) or {}).get("sysctl"), f"net.ipv4.{name}")
+        largest_buffer(settings_of(record, host), f"net.ipv4.{name}")
         for host, name in ((sender, "tcp_wmem"), (receiver, "tcp_rmem"))
     ]
     known = [size for size in sizes if size is not None]

@@ -23,7 +23,8 @@ import netperf_lib as npl
 from netperf_lib.analysis.limits import KIND_OF_CAUSE, Evidence, held_back, limits, of_run
 from netperf_lib.analysis.lines import lines, text
 from netperf_lib.cli import npl as command
-from netperf_lib.data.connections import evidence, read_samples
+from netperf_lib.data.connections import evidence, of_record, read_samples
+from netperf_lib.data.layout import new_record
 from netperf_lib.errors import UsageError
 from netperf_lib.metrics import EVIDENCE
 from netperf_lib.reporting.blocks import verdicts
@@ -355,3 +356,9 @@ def test_a_table_made_by_hand_and_a_senders_throughput_are_judged_too():
     sent = runs.rename(columns={"throughput_bps": "throughput_sent_bps"})
     reasons = [one.limit.reason for one in npl.limits(runs)]
     assert [one.limit.reason for one in npl.limits(sent)] == reasons
+
+
+@pytest.mark.parametrize("nothing", [{}, None, {"client": None}])
+def test_settings_that_a_record_lacks_are_left_out(nothing, tmp_path):
+    record = new_record(trial={}, files={}, facts=nothing, counters=nothing)
+    assert of_record(tmp_path, record | {"commands": {"client": ["iperf3"]}}) == {}
