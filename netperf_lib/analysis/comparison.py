@@ -158,7 +158,8 @@ class Comparison(Subject):
         tail = f" ({self.context})" if self.context else ""
         tail += f", {self.scope}" if self.scope else ""
         tail += f": {self.reason}" if self.reason else ""
-        interval = span(ratio, self.low, self.high).replace("–", "no interval")
+        bounded = self.low > 0 and math.isfinite(self.high)
+        interval = span(ratio, self.low, self.high) if bounded else "no interval"
         found, head = effect(ratio), f"{a} against {b}: {self.quantity}"
         if self.threshold is not None:
             head = f"{a}: {self.quantity} {b}?"
@@ -191,6 +192,21 @@ class Comparison(Subject):
 
     def __repr__(self) -> str:
         return "\n  ! ".join([self.words, *self.warnings])
+
+
+def advice(comparison: Comparison, recommendation: str = "") -> str:
+    """Return what to do about a comparison.
+
+    What the lead paragraph recommends for its level, or what would decide it.
+    """
+    c, more = comparison, comparison.more_rounds
+    if c.verdict == "exploratory":
+        return "Declare it as a contrast of the next measurement to have a verdict."
+    if c.verdict == "inconclusive" and more:
+        rounds = f"{more} more {c.unit}{'s' if more != 1 else ''}"
+        return f"Measure about {rounds}, or leave the question open."
+    text = recommendation if c.settled else c.reason or "keep measuring"
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
 def confidences(comparisons: Iterable[Comparison]) -> list[str]:

@@ -520,17 +520,6 @@ class Held:
             return "a faster path: neither end is at its limit"
         return TO_DO.get(one.cause, "").format(one.name)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what is known as JSON types."""
-        return {
-            "name": self.condition,
-            "condition": dict(self.levels),
-            "throughput_bps": self.bps,
-            "evidence": self.limit.reason,
-            "recommendation": self.recommendation,
-            **{name: getattr(self.limit, name) for name in ("cause", *Limit.__slots__)},
-        }
-
 
 class Limits(list[Held]):
     """What limits each condition.

@@ -143,21 +143,6 @@ def factor_of(contrast: Contrast) -> str:
     return names[0] if len(names) == 1 else ""
 
 
-def advice(comparison: Any, recommendation: str = "") -> str:
-    """Return what to do about a comparison.
-
-    What the lead paragraph recommends for its level, or what would decide it.
-    """
-    c, more = comparison, comparison.more_rounds
-    if c.verdict == "exploratory":
-        return "Declare it as a contrast of the next measurement to have a verdict."
-    if c.verdict == "inconclusive" and more:
-        rounds = f"{more} more {c.unit}{'s' if more != 1 else ''}"
-        return f"Measure about {rounds}, or leave the question open."
-    text = recommendation if c.settled else c.reason or "keep measuring"
-    return f"{text[:1].upper()}{text[1:]}." if text else ""
-
-
 def contrasts(
     data: Any, about: str | None = None, metric: str | None = None
 ) -> list[Contrast]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from ..analysis.comparison import confidences
+from ..analysis.comparison import advice, confidences
 from ..analysis.tables import markdown_table
-from ..analysis.words import UNKNOWN, advice, as_markdown, effect, span
+from ..analysis.words import UNKNOWN, as_markdown, effect, span
 from ..metrics import METRICS, format_value
 
 if TYPE_CHECKING:

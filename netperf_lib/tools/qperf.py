@@ -353,13 +353,9 @@ def _contradiction(figures: Mapping[str, float]) -> str | None:
         return f"latency {latency:g} us and {rate:g} messages a second"
     moved = sum(figures.get(key, 0.0) for key in _each_end("recv_bytes"))
     # the end that receives may have begun later, on a busy host by a tenth
-    ends = [f"{end}_real_time" for end in ("loc", "send", "recv")]
-    times = [figures[key] / 8e6 for key in ends if figures.get(key)]
-    if (
-        moved
-        and received
-        and times
-        and not any(0.9 < received * time / moved < 1.1 for time in times)
-    ):
-        return f"{moved:.0f} bytes in {8 * times[0]:g} s are not {received:g} bit/s"
+    ends = ("loc_real_time", "send_real_time", "recv_real_time")
+    times = [figures[key] / 1e6 for key in ends if figures.get(key)]
+    rates = [8 * moved / seconds for seconds in times]
+    if received and moved and rates and not any(0.9 < received / r < 1.1 for r in rates):
+        return f"{moved:.0f} bytes in {times[0]:g} s are not {received:g} bit/s"
     return None

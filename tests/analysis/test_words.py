@@ -8,6 +8,7 @@ import pytest
 
 from netperf_lib import analysis
 from netperf_lib.analysis import words
+from netperf_lib.analysis.comparison import advice
 from netperf_lib.errors import NothingToReport, UsageError
 
 from .planted import compared
@@ -51,8 +52,8 @@ def judged(verdict, **changes):
     ],
 )
 def test_what_to_do_about_a_verdict(verdict, changes, text):
-    assert words.advice(judged(verdict, **changes), "use it") == text
-    assert words.advice(judged("better")) == ""
+    assert advice(judged(verdict, **changes), "use it") == text
+    assert advice(judged("better")) == ""
 
 
 @pytest.mark.parametrize(
