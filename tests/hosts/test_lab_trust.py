@@ -1,6 +1,7 @@
 """A lab's folder that another user made, or may write into, is not used: what it names would run
 as this user."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -83,6 +84,19 @@ def test_foreign_lab_folder_is_refused(tmp_path, make, use):
         assert holder.poll() is None
         holder.stdin.close()
     assert not (folder / "ran").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a lab needs Linux")
+def test_lock_that_names_no_process_marks_a_lab(tmp_path):
+    """Those of earlier releases name none, and stay when their lab ends."""
+    file = tmp_path / "lock"
+    earlier = "folder of a netperf_lib lab: what it holds is removed when the lab ends\n"
+    file.write_text(earlier)
+    assert lock.is_marked(file)
+    with file.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert lock.holder(file) == 0
+    assert lock.holder(file) is None
 
 
 def test_own_lab_folder_is_closed_to_others(tmp_path, lab_runs):

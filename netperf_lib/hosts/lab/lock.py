@@ -9,9 +9,7 @@ import fcntl
 import os
 from pathlib import Path
 
-MARK = (
-    b"folder of a netperf_lib lab: what it holds is removed when the lab ends; process "
-)
+MARK = b"folder of a netperf_lib lab: what it holds is removed when the lab ends"
 
 
 def acquire(file: Path) -> int | None:
@@ -23,7 +21,7 @@ def acquire(file: Path) -> int | None:
         os.close(fd)
         return holder(file) or 0
     os.ftruncate(fd, 0)
-    os.pwrite(fd, MARK + str(os.getpid()).encode(), 0)
+    os.pwrite(fd, MARK + f"; process {os.getpid()}".encode(), 0)
     return None  # the descriptor stays open on purpose: closing it would release the lock
 
 
@@ -36,12 +34,13 @@ def is_marked(file: Path) -> bool:
 
 
 def holder(file: Path) -> int | None:
-    """Return the process that holds `file`, if there is one."""
+    """Return the process that holds `file`; 0 if it is not known, None if there is none."""
     try:
         with file.open("rb") as held:
             fcntl.flock(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return int(file.read_bytes().removeprefix(MARK) or 0)
+        number = file.read_bytes().rpartition(b" ")[2]
+        return int(number) if number.isdigit() else 0
     except OSError:
         pass
     return None
