@@ -674,7 +674,8 @@ def of_conditions(obs: Observations) -> dict[str, Held]:
     if not obs.metric.startswith("throughput"):
         return {}
     runs = obs.runs.sort_values(obs.metric, ignore_index=True)
-    rows: list[dict[str, Any]] = runs.to_dict("records")  # type: ignore[assignment]  # at once: a column costs, not a row
+    # at once: a column costs, not a row
+    rows: Any = runs.to_dict("records")
     groups = runs.groupby("condition", sort=True, observed=True)[obs.metric]
     return {str(c): _held(obs, str(c), [rows[i] for i in x.index]) for c, x in groups}
 
