@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from ..data.files import Location
-from ..data.layout import experiments
+from ..data.layout import experiments, trial_of
 from ..data.load import Results, read
 from ..errors import NotMeasured
 from ..experiment.factors import dimensions, factor, sort_levels
@@ -208,12 +208,11 @@ def _summary(exp: Results) -> dict[str, Any]:
         return {**named, "runs": "nothing was measured yet"}
     states = runs["status"].value_counts()
     counts = ", ".join(f"{n} {status}" for status, n in states.items())
-    deployments = plural(int(runs["deployment"].nunique()), "deployment")
     varying = {f: sort_levels(f, runs[f].unique()) for f in exp.factors}
     return {
         **named,
-        "runs": f"{len(runs)} ({counts})",
-        "rounds": f"{runs['round'].nunique()} in {deployments}",
+        "runs": f"{len(runs)} ({counts}){_incomplete(exp)}",
+        "rounds": _rounds(exp),
         "factors": {
             factor(f).label or f: ", ".join(map(factor(f).level_words, levels))
             for f, levels in varying.items()
@@ -222,3 +221,26 @@ def _summary(exp: Results) -> dict[str, Any]:
         "contrasts": str(len(exp.contrasts)),
         "notice": exp.notice or "",
     }
+
+
+def _incomplete(exp: Results) -> str:
+    """Say how many of the planned trials are missing; empty where none is, or no plan is kept."""
+    origin = exp.origin
+    planned = (exp.store.read_plan() or {}).get("trials", ())
+    if origin.looked or not origin.planned:  # rounds end when all is decided
+        return ""
+    measured = set(map(trial_of, exp.runs["run_id"]))
+    missing = len(planned) - len(measured)
+    if missing <= 0:
+        return ""
+    return f"; incomplete: {missing:,} of {len(planned):,} trials were not measured"
+
+
+def _rounds(exp: Results) -> str:
+    """Say how many rounds were measured, of those that were planned, in which deployments."""
+    if "round" not in exp.runs:
+        return "not known"
+    deployments = plural(int(exp.runs["deployment"].nunique()), "deployment")
+    measured, planned = int(exp.runs["round"].nunique()), exp.origin.planned
+    few = measured < planned and not exp.origin.looked
+    return f"{measured}{f' of {planned}' if few else ''} in {deployments}"

@@ -1,20 +1,25 @@
 """Which pages a report has, and what is in an experiment, from the recorded data and tables with
 planted truth."""
 
+import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
 from netperf_lib.analysis.contents import at_a_glance, fleet_pages, pages
 from netperf_lib.analysis.judging import judge
 from netperf_lib.analysis.lead import lead_paragraph, opening
+from netperf_lib.cli import npl as command_line
+from netperf_lib.data.imports import import_logs
 from netperf_lib.data.load import load
-from netperf_lib.errors import StatsError, StoreError
+from netperf_lib.errors import NetperfError, StatsError, StoreError
 
 from .test_planted import runs
 
 RECORDED = Path(__file__).parents[2] / "data" / "recorded"
+PUBLISHED = RECORDED.parent / "published"
 
 
 def test_a_data_root_has_a_line_for_each_experiment_and_pages_of_those_over_time(
@@ -36,6 +41,58 @@ def test_a_data_root_has_a_line_for_each_experiment_and_pages_of_those_over_time
         lab["factors"]["parallel streams"] == "1 stream, 2 streams, 4 streams, 16 streams"
     )
     assert lab["contrasts"] == "10"
+
+
+def part_of_a_measurement(folder, runs):
+    """Leave the first runs of the recorded experiment, as an interruption does."""
+    shutil.copytree(
+        RECORDED / "lab-full", folder, ignore=shutil.ignore_patterns("tables")
+    )
+    for run in sorted(folder.joinpath("raw").iterdir())[runs:]:
+        shutil.rmtree(run)
+    return folder
+
+
+def without_rounds(folder):
+    logs = folder / "logs"
+    logs.mkdir(parents=True)
+    for number, log in enumerate(PUBLISHED.glob("oci*/*qperf*")):
+        shutil.copy(log, logs / f"run{number}.txt")
+    return Path(import_logs(logs, into=folder / "mine").path)
+
+
+def only_failed(folder):
+    place = part_of_a_measurement(folder, 2)
+    for log in place.glob("raw/*/client.out"):
+        log.write_text("cut")
+    return place
+
+
+@pytest.mark.parametrize(
+    ("make", "rounds"),
+    [
+        (without_rounds, "not known"),
+        (lambda folder: part_of_a_measurement(folder, 30), "2 of 12"),
+        (lambda folder: part_of_a_measurement(folder, 1), "1 of 12"),
+        (only_failed, "1 of 12"),
+    ],
+    ids=["no rounds and starts", "interrupted", "one run", "only failed runs"],
+)
+def test_every_reading_command_answers_on_incomplete_data(tmp_path, make, rounds):
+    place = make(tmp_path / "place")
+    (shown,) = at_a_glance(place)
+    assert rounds in shown["rounds"]
+    for words in (["show"], ["compare"], ["limits"], ["explore", "-o", "out.html"]):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(tmp_path)
+            done = CliRunner().invoke(command_line, [words[0], str(place), *words[1:]])
+        refused = isinstance(done.exception, NetperfError | SystemExit)
+        assert refused or done.exception is None, repr(done.exception)
+
+
+def test_an_interrupted_measurement_says_what_is_missing(tmp_path):
+    (shown,) = at_a_glance(part_of_a_measurement(tmp_path / "lab", 30))
+    assert shown["runs"].endswith("; incomplete: 234 of 264 trials were not measured")
 
 
 def test_where_no_run_is_complete_the_first_line_says_so():
