@@ -287,7 +287,10 @@ def _by(
         )
     obs = observe(results, metric, by, where=where)
     level = usual_level(obs) if baseline is None else baseline
-    chosen = [Sides(obs, a, b, margin or MARGIN) for a, b in pairs(obs, level)]
+    asked = obs.asked or obs.by
+    name = asked[0] if len(asked) == 1 else ""
+    margin_used = margin or MARGIN
+    chosen = [Sides(obs, a, b, margin_used, factor=name) for a, b in pairs(obs, level)]
     if not chosen:
         names = ", ".join(obs.asked or obs.by)
         raise UsageError(
@@ -408,7 +411,9 @@ def between(
     if not every:
         raise NothingToReport(f"{before} and {after} have no metric in common")
     chosen = [
-        Sides(obs, a, b, margin or MARGIN) for obs in every for a, b in pairs(obs, before)
+        Sides(obs, a, b, margin or MARGIN, factor=MEASUREMENT)
+        for obs in every
+        for a, b in pairs(obs, before)
     ]
     notes += [_CHANGE]
     for f in changed:

@@ -44,6 +44,9 @@ class Subject:
         that only one side has; NaN if there are none.
     held_back : tuple of str
         What limits the throughput of A and of B, in a word; empty for other metrics.
+    factor : str
+        The factor whose levels A and B are, ``pair`` for two hosts, ``measurement`` for before and
+        after; empty for a threshold, and where the sides differ in several.
     """
 
     metric: str = ""
@@ -57,6 +60,7 @@ class Subject:
     declared: bool = True
     medians: tuple[float, float] = (math.nan, math.nan)
     held_back: tuple[str, str] = ("", "")
+    factor: str = ""
 
 
 class Verdict(StrEnum):

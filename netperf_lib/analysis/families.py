@@ -100,7 +100,7 @@ def by_rule(observed: Sequence[Observations], margin: float = MARGIN) -> list[Si
                 continue  # a requested rate is no gain
             for conditions in _slices(obs, name):
                 both = _against_the_ordinary(obs, name, conditions)
-                pairs += [Sides(obs, a, b, margin) for a, b in both]
+                pairs += [Sides(obs, a, b, margin, factor=name) for a, b in both]
     return pairs
 
 

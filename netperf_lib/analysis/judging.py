@@ -23,7 +23,15 @@ from ..experiment.model import Contrast
 from ..metrics import ALPHA, MARGIN, METRICS, format_value, in_words, plural
 from .comparison import Family
 from .limits import of_conditions
-from .observe import SEVERAL, Data, Observations, condition_names, level_names, observe
+from .observe import (
+    PAIR,
+    SEVERAL,
+    Data,
+    Observations,
+    condition_names,
+    level_names,
+    observe,
+)
 from .result import unit_of, value_words
 from .runs import ENDS, HOSTS, MEASUREMENT, Observed, no_factor, status_counts
 from .samples import Sample, judge_samples
@@ -74,6 +82,8 @@ class Sides:
     contrast : Contrast or None
         What was declared; None: the conditions are compared as they are, and all that splits them
         is named.
+    factor : str
+        The factor that was asked about; empty: it follows from the levels that are named.
     """
 
     obs: Observations | None
@@ -81,6 +91,7 @@ class Sides:
     b: str
     margin: float = MARGIN
     contrast: Contrast | None = None
+    factor: str = ""
 
     @property
     def conditions(self) -> tuple[Observations | None, str, str]:
@@ -105,6 +116,19 @@ class Sides:
         """Return the factors that make two sides of them; all that is named against a threshold."""
         one, two = (*self.sides(), {})[:2]
         return {f for f in [*one, *two] if self.limit or one.get(f) != two.get(f)}
+
+    def compared(self) -> str:
+        """Return the factor whose levels are compared; empty if there are several, or none."""
+        if self.factor or self.limit:
+            return self.factor
+        names = self.differ()
+        if "placement" in names:
+            return "placement"
+        ends = {name for pair in ENDS for name in pair}
+        others = names - ends
+        if names and not others:
+            return PAIR
+        return others.pop() if len(others) == 1 else ""
 
     def as_contrast(self) -> Contrast:
         """Return the contrast that names exactly these conditions."""
@@ -302,6 +326,7 @@ def sample_of(p: Sides, *, declared: bool = True) -> Sample:
     metric = obs.metric if obs else c.metric  # type: ignore[union-attr]
     about: dict[str, Any] = {"margin": p.margin, "declared": declared, "context": context}
     about |= {"metric": metric, "better": METRICS[metric].better}
+    about |= {"factor": p.compared()}
     if c is not None and c.b is None:
         lower = c.below is not None
         about |= {"threshold": threshold(c), "better": "lower" if lower else "higher"}

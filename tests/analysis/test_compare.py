@@ -47,6 +47,18 @@ def planted(rounds=12, **scale):
     )
 
 
+def test_a_comparison_names_its_factor(exp):
+    declared = {c.factor for c in npl.compare(exp)}
+    assert {"placement", "accelerated", "tcp_buffer_bytes"} <= declared
+    by = npl.compare(exp, metric="throughput_bps", by="streams")
+    assert {c.factor for c in by} == {"streams"}
+    recorded = RECORDED.parent
+    changed = npl.compare(recorded / "before", recorded / "after")
+    assert {c.factor for c in changed} == {"measurement"}
+    zones = npl.compare(recorded / "zones", metric="latency_oneway_us")
+    assert {c.factor for c in zones} == {"pair"}
+
+
 def test_conditions_that_differ_in_something_else_are_not_compared():
     family = npl.compare(planted(far=1.5), metric="latency_oneway_us", by="placement")
     assert {(*c.names, c.context) for c in family} == {
