@@ -222,6 +222,10 @@ def judge_declared(
             )
     asked = [c for c in asked if metric in (None, c.metric)]
     if margin is not None:
+        if any(c.margin != margin for c in asked if c in declared):
+            warnings.append(
+                "exploratory, for another margin was declared: for verdicts leave margin out"
+            )
         asked = [c.model_copy(update={"margin": margin}) for c in asked]
     every = [*declared, *(c for c in asked if c not in declared)]
     looked = origin.looked or origin.declared.get("design") == "sequential"

@@ -83,7 +83,8 @@ def judged_by_rule(
         p for p in pairs if p.obs and min(p.obs.value(c, "n") for c in (p.a, p.b)) > 1
     ]
     pairs = decidable or pairs
-    return judge_pairs(pairs), pairs
+    alone = any(obs.exploratory for obs in observed)
+    return judge_pairs(pairs, declared=not alone), pairs
 
 
 def other_factors(obs: Observations, name: str) -> list[str]:

@@ -33,7 +33,7 @@ from .observe import (
     observe,
 )
 from .result import unit_of, value_words
-from .runs import ENDS, HOSTS, MEASUREMENT, Observed, no_factor, status_counts
+from .runs import ENDS, HOSTS, MEASUREMENT, ROWS_ALONE, Observed, no_factor, status_counts
 from .samples import Sample, judge_samples
 
 THESE = "for these VMs"
@@ -214,6 +214,9 @@ def judge(
     ok, failed, excluded = status_counts(source.runs)
     pairs = paired_conditions(source, map(as_contrast, contrasts))
     kept = len(pairs) if declared is None else declared
+    if source.exploratory:
+        kept = 0
+        warnings.append(ROWS_ALONE)
     samples = [sample_of(p, declared=i < kept) for i, p in enumerate(pairs)]
     family = judge_samples(samples, alpha=alpha, sequential=sequential)
     return replace(
@@ -228,7 +231,9 @@ def judge_pairs(pairs: Sequence[Sides], *, declared: bool = True) -> Family:
         sum(int((state == what).sum()) for state in states) for what in ("ok", "failed")
     )
     family = judge_samples([sample_of(p, declared=declared) for p in pairs])
-    return replace(family, ok=ok, failed=failed, declared=0)
+    alone = any(p.obs.exploratory for p in pairs if p.obs)
+    warnings = (ROWS_ALONE,) if alone and not declared else ()
+    return replace(family, ok=ok, failed=failed, declared=0, warnings=warnings)
 
 
 # -- from a contrast to two conditions -----------------------------------------------------------

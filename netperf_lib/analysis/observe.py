@@ -146,6 +146,11 @@ class Observations:
         return runs.assign(condition=self._condition).reset_index(drop=True)
 
     @property
+    def exploratory(self) -> bool:
+        """Whether these are rows of an experiment that declared contrasts, without those."""
+        return self._source.exploratory
+
+    @property
     def complete(self) -> pd.DataFrame:
         """The rows of `table` that have a value, by unit and round."""
         rows = self.table[self.table["state"] == "ok"]

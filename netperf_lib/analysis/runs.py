@@ -88,6 +88,14 @@ def origin_of(data: Any) -> Origin:
     return Origin(notice=" ".join(map(str, notices)) or None)
 
 
+ROWS_ALONE = (
+    "exploratory, for the experiment of these runs declared its contrasts: for verdicts compare "
+    "the experiment, and name some of its runs by where=, as in "
+    "compare(exp, where={'placement': 'ppg'})"
+)
+"""Why a table of a declared experiment's runs gets no verdict, and what to type."""
+
+
 @dataclass(frozen=True, eq=False)
 class Observed:
     """Runs that are observed.
@@ -128,6 +136,13 @@ class Observed:
             runs = runs.copy().assign(measurement=runs["experiment"])
         planned = origin.planned if rounds is None else rounds
         return cls(runs.reset_index(drop=True), origin, planned)
+
+    @property
+    def exploratory(self) -> bool:
+        """Whether these are rows of an experiment that declared contrasts, without those."""
+        if "declared" not in self.runs or self.origin.declared.get("contrasts"):
+            return False
+        return bool(self.runs["declared"].fillna(value=False).astype(bool).any())
 
     @cached_property
     def codes(self) -> dict[str, Codes]:

@@ -52,13 +52,7 @@ class Results:
 
         Contrasts other than those in force when the runs were measured count as added.
         """
-        declared = self.store.declaration()
-        measured = set(self._whole["declaration_sha256"].dropna())
-        if declared.digest is None or measured <= {declared.digest}:
-            return declared
-        experiment = declared.experiment.model_copy(update={"contrasts": ()})
-        added = (*declared.experiment.contrasts, *declared.added)
-        return replace(declared, experiment=experiment, added=added)
+        return _in_force(self.store, self._whole)
 
     @property
     def declaration(self) -> Experiment:
@@ -89,14 +83,17 @@ class Results:
     def runs(self) -> pd.DataFrame:
         """The table of runs, one row each, sorted by round, with the columns that have a value.
 
-        A missing value is null. What to group is the table of `netperf_lib.observe`.
+        A missing value is null. What to group is the table of `netperf_lib.observe`. The column
+        ``declared`` says that the experiment declared contrasts: what is asked of the table is
+        exploratory then, however it is filtered.
         """
         runs = self._whole.dropna(axis="columns", how="all")
         whole = [
             c for c in runs.select_dtypes(["Int64", "boolean"]) if runs[c].notna().all()
         ]
         # those without a gap have types of numpy
-        return runs.astype({str(c): runs[c].to_numpy().dtype for c in whole})
+        runs = runs.astype({str(c): runs[c].to_numpy().dtype for c in whole})
+        return runs.assign(declared=True) if self.contrasts else runs
 
     @cached_property
     def intervals(self) -> pd.DataFrame:
@@ -268,12 +265,34 @@ def load(path: Locations, table: TableName = "runs") -> pd.DataFrame:
     264
     """
     if isinstance(path, str | os.PathLike):
-        return _frame(Store.at(located(path)[0]), table)
+        return _table(Store.at(located(path)[0]), table)
     frames = []
     for store in stores(path):
         with suppress(NotMeasured):
-            frames.append(_frame(store, table))
+            frames.append(_table(store, table))
     return _together(frames)
+
+
+def _table(store: Store, table: TableName) -> pd.DataFrame:
+    """Return a table of an experiment; its runs say whether it declared contrasts."""
+    frame = _frame(store, table)
+    if table == "runs" and _in_force(store, frame).experiment.contrasts:
+        frame["declared"] = True
+    return frame
+
+
+def _in_force(store: Store, runs: pd.DataFrame) -> Declaration:
+    """Return the declaration of an experiment.
+
+    Contrasts other than those in force when the runs were measured count as added.
+    """
+    declared = store.declaration()
+    measured = set(runs["declaration_sha256"].dropna())
+    if declared.digest is None or measured <= {declared.digest}:
+        return declared
+    experiment = declared.experiment.model_copy(update={"contrasts": ()})
+    added = (*declared.experiment.contrasts, *declared.added)
+    return replace(declared, experiment=experiment, added=added)
 
 
 def _together(frames: list[pd.DataFrame]) -> pd.DataFrame:

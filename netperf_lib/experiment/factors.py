@@ -411,7 +411,8 @@ FACTORS: Mapping[str, Factor] = {
 NOT_FACTORS = frozenset(
     "experiment run_id status error round order deployment deployment_id attempt notice command "
     "raw_path raw_sha256 "
-    "declaration_sha256 reader_version started_utc ended_utc warnings excluded condition".split()
+    "declaration_sha256 reader_version started_utc ended_utc warnings excluded condition "
+    "declared".split()
 ).union(EVIDENCE)
 """Columns of the table of runs that identify or describe a run and are not dimensions."""
 
