@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export UV_SYSTEM_CERTS := 1
 UV := uv==0.13.9
 
-.PHONY: help setup report test check docs workshop notebooks
+.PHONY: help setup report test test-all check docs workshop notebooks
 
 help: ## show this help
 	@sed -nE -e 's/^## (.*)/\n\1/p' -e 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -39,11 +39,13 @@ report: setup ## measure the local lab and write report.pdf (ROUNDS=24 DURATION=
 # two more than processors, as tests wait for a third of their time and more; JOBS=0: one after another
 JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$((n < 6 ? n + 2 : 8)))
 
-CHECK := $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+TESTS := $(BIN)/python -m pytest -n $(JOBS) --durations=10
 
-test: setup .venv-azure/ready ## run the tests, JOBS at a time, then the checks (ARGS=… runs some tests alone)
-	@$(BIN)/python -m pytest -n $(JOBS) --durations=10 $(ARGS)
-	@$(if $(ARGS),,$(CHECK))
+test: setup .venv-azure/ready ## run the tests and the checks, JOBS at a time (ARGS=… runs some tests alone)
+	@$(TESTS) -m 'not slow' $(ARGS)
+
+test-all: setup .venv-azure/ready ## run what `make test` leaves out: loops over every fault, kills, every notebook
+	@$(TESTS) -m slow $(ARGS)
 
 # The command line of Azure, which the tests run against an emulated cloud: large, so apart from .venv, and compiled only
 # where it is used: to compile all of it took 18 s.
@@ -54,7 +56,7 @@ test: setup .venv-azure/ready ## run the tests, JOBS at a time, then the checks 
 	@touch $@
 
 check: setup ## run lint, format and type checks
-	@$(CHECK)
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 docs: setup ## build the documentation and the executed notebooks into docs/_build/html
 	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

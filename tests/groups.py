@@ -3,9 +3,10 @@
 from xdist.scheduler import LoadScopeScheduling
 
 LONGEST = """
-    measure/test_collector.py measure/test_faults.py data/test_faults.py test_pipeline.py
-    studies/test_measured.py measure/test_gone.py notebooks/test_notebooks.py test_docs.py
-    hosts/azure/test_end_to_end.py notebooks/test_browser.py hosts/test_lab.py test_end_to_end.py
+    measure/test_collector.py measure/test_faults.py data/test_faults.py test_checks.py
+    test_pipeline.py studies/test_measured.py measure/test_gone.py notebooks/test_notebooks.py
+    test_docs.py hosts/azure/test_end_to_end.py notebooks/test_browser.py hosts/test_lab.py
+    test_end_to_end.py
     notebooks/test_every_experiment.py reporting/test_report.py data/test_links.py
     analysis/test_typed.py notebooks/test_workshop.py reporting/test_strangers.py
     measure/test_ssh.py notebooks/test_by_hand.py analysis/test_compare.py test_cli.py

@@ -31,6 +31,7 @@ if not os.environ.get("FAULTS"):  # `make soak`: each series in each design
     CASES = [(name, *DESIGNS[number % 3]) for number, name in enumerate(SERIES)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "n", "k"), CASES)
 def test_no_more_false_reports_than_promised(name, n, k):
     rng = np.random.default_rng(1)

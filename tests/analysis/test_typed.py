@@ -29,6 +29,7 @@ def names():
     return {"npl": npl, "exp": exp, "runs": exp.runs, "plt": plt}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", TYPED)
 def test_a_typed_call_is_answered_or_refused_in_one_line(
     line, names, tmp_path, monkeypatch

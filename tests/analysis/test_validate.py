@@ -34,12 +34,14 @@ def measured(name, samples, methods=OURS):
     return validate.simulate(scenario, methods, np.random.SeedSequence(20_000), samples)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHORT)
 def test_the_statistics_keep_their_word(name):
     [figure] = measured(name, SHORT[name])
     assert figure.holds, figure
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GUARDS)
 def test_the_validation_fails_without_a_guard(name):
     scenario, samples, guard_taken = validate.MUTATIONS[name]

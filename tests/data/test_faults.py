@@ -1,6 +1,6 @@
 """Every read and every write can fail: nothing is lost, and a passing fault is no fact of a run.
 
-Of each command some operations fail, evenly spread; ``make soak`` lets each one fail.
+Of each command some operations fail, evenly spread.
 """
 
 import errno
@@ -117,6 +117,7 @@ def outcome(command, request, place):
     return ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_operation_may_fail_once(command, tmp_path, request):
     start = tmp_path / "start" / "mine"

@@ -127,6 +127,7 @@ def links(sent, target):
     return [*kinds][:: len(kinds) // 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_no_command_touches_what_a_link_leads_to(sent, thesis, tmp_path, target):
     before = content(thesis)

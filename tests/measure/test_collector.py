@@ -746,6 +746,7 @@ def lab_folder(deployment):
     return Path(place).parent
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900 + 20 * KILLS)
 def test_killed_at_any_moment_it_goes_on_and_leaves_nothing(
     deployment, store, lab_folder

@@ -48,6 +48,7 @@ def family(mark):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not KILLS, reason="takes minutes: make soak")
 @pytest.mark.timeout(1800 + 60 * KILLS)
 def test_every_verb_killed_at_any_moment(tmp_path):

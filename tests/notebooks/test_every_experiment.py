@@ -120,6 +120,7 @@ EXPERIMENTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_page_of_every_experiment(name, lab, monkeypatch):
     found = pages(changed(lab, EXPERIMENTS[name]), monkeypatch)

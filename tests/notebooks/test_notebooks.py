@@ -172,6 +172,7 @@ def test_no_page_ends_early_and_no_heading_stands_alone(reports):
 # -- parameters ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "values"), SECOND, ids=[name for name, _ in SECOND])
 def test_every_parameter_takes_a_second_value(name, values, paths):
     declared = parameters_of(notebooks()[name])

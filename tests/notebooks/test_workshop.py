@@ -17,7 +17,6 @@ from netperf_lib.hosts import lab
 from tests.sshd import wait_until
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.timeout(1800),
     pytest.mark.usefixtures("lab_runs"),
 ]

@@ -13,12 +13,9 @@ from .test_strangers import HOSTILE as STRANGE
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        CHROMIUM is None, reason="no Chromium (Debian: apt-get install chromium)"
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium (Debian: apt-get install chromium)"
+)
 ROWS = """() => [...document.querySelectorAll('.row')].map(row => ({
   name: row.dataset.condition, value: row.querySelector('.value').textContent,
   points: (row.querySelector('.runs').getAttribute('d').match(/M/g) || []).length,

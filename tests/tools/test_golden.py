@@ -20,6 +20,7 @@ def test_log_reads_as_expected(log):
     assert golden.difference(log) == ""
 
 
+@pytest.mark.slow
 def test_damaged_logs_read_as_before():
     """Status, error, warnings and figures of 20 damages of each log."""
     expected = dict(line.split() for line in golden.DAMAGED.read_text().splitlines())

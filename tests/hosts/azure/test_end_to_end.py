@@ -28,8 +28,6 @@ from .test_checks import SUBJECTS
 from .test_place import CIRCUIT, EVERY, outside
 from .transcript import program, typed, whole_way
 
-pytestmark = pytest.mark.slow
-
 
 def write(declared, folder):
     place = folder / f"{declared.name}.yaml"
@@ -38,6 +36,7 @@ def write(declared, folder):
     return place
 
 
+@pytest.mark.slow
 def test_every_placement_is_measured_once_and_removed(world, tmp_path):
     assert {p.split()[2] for p in EVERY} == set(PLACED)
     outside(world.cloud)
@@ -80,6 +79,7 @@ def npl(world, folder):
     return program(folder, pace, world.python)
 
 
+@pytest.mark.slow
 def test_what_make_test_azure_runs_goes_the_whole_way(world, tmp_path):
     declared = test_real.declared()
     more = {k: v for k, v in world.options(prices=PRICES).items() if v is not None}
@@ -94,6 +94,7 @@ def test_what_make_test_azure_runs_goes_the_whole_way(world, tmp_path):
     nothing_is_left(world.cloud, tmp_path)
 
 
+@pytest.mark.slow
 def test_the_tutorial_as_it_is_typed(world, tmp_path):
     """With one round of short tests."""
     file = tmp_path / "data" / "experiments" / "azure-placement.yaml"

@@ -135,6 +135,7 @@ if os.environ.get("FAULTS"):
     STOPS = [*product([False, True], [False, True], [1, 2, 3])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("after", "killed", "cloud"), STOPS, indirect=["cloud"])
 def test_stopped_at_every_command_nothing_is_left(az, cloud, tmp_path, after, killed):
     """What is killed leaves its folder as it was at that moment; `make soak` lags by each seed."""
