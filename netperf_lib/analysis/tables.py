@@ -112,17 +112,20 @@ class Table(pd.DataFrame):
     def __repr__(self) -> str:
         """All rows as text; of a table of levels the figures."""
         table = self.shown
+        first = [self.notice] if self.notice else []
         if self.metric is None or "Condition" not in table:
-            return table.to_string(index=False)
+            return "\n".join([*first, table.to_string(index=False)])
         figures = table[[c for c in SHOWN_OF_LEVELS if c in table]]
-        return "\n".join(beside_names(list(table["Condition"]), figures))
+        return "\n".join([*first, *beside_names(list(table["Condition"]), figures)])
 
     def _repr_markdown_(self) -> str:
         if self.empty:  # pandas would show the headings
             return ""
         shown = self.shown
+        first = f"> {as_markdown(self.notice)}" if self.notice else ""
+        caption = f"*{as_markdown(self.caption)}*" if self.caption else ""
         table = markdown_table([*map(str, shown)], shown.to_numpy().tolist())
-        return f"*{as_markdown(self.caption)}*\n\n{table}" if self.caption else table
+        return "\n\n".join(filter(None, [first, caption, table]))
 
     def _repr_html_(self) -> None:
         """Nothing: the markdown is what is shown."""

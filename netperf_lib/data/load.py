@@ -154,7 +154,8 @@ class Results:
         runs = f"{len(self.runs)} runs ({states}), {len(self.contrasts)} contrasts"
         columns = ", ".join(self.factors) or "nothing that varies"
         group = "group npl.observe(exp, metric).table, not exp.runs"
-        return f"<{self.name}: {runs}>\nconditions: {columns}\n{group}"
+        head = f"<{self.name}: {runs}>\nconditions: {columns}\n{group}"
+        return f"{self.notice}\n{head}" if self.notice else head
 
 
 @dataclass(repr=False)
@@ -225,6 +226,7 @@ def read(location: Locations) -> Results | Fleet:
     Examples
     --------
     >>> npl.read("data/recorded/zones")
+    Synthetic data: values planted around published figures; no network was measured.
     <zones: 144 runs (144 ok), 0 contrasts>
     conditions: test, client, server
     group npl.observe(exp, metric).table, not exp.runs

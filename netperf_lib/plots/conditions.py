@@ -61,7 +61,7 @@ def rounds(
     metric : str, optional
         The metric, where `data` does not imply it.
     hue : str or sequence of str, optional
-        FactorNames whose levels get a colour each; other factors that vary get lines, and no
+        Factors whose levels get a colour each; other factors that vary get lines, and no
         colours.
     by, where : optional
         As `observe` takes them; each condition gets a colour.

@@ -30,7 +30,7 @@ from ..errors import NothingToReport, UsageError
 from ..experiment.factors import factor
 from ..experiment.model import Contrast
 from ..metrics import plural
-from .blocks import verdicts
+from .blocks import notice, verdicts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -189,15 +189,16 @@ class Answer:
         return "\n".join([repr(self.levels), *(f"  {line}" for line in words)])
 
     def parts(self) -> list[Any]:
-        """Return what a notebook shows: the headline, and the comparisons with what to do.
+        """Return what a notebook shows: notice, headline, and the comparisons with what to do.
 
         Of very many comparisons that nobody declared these are the largest.
         """
         family = self.verdicts
+        first = [*notice(self.observations.origin.notice), self.headline]
         if not len(family):
-            return [self.headline]
+            return first
         if self.contrasts or len(family) <= 2 * MAX_DIFFERENCES:
-            return [self.headline, verdicts(family, self.contrasts)]
+            return [*first, verdicts(family, self.contrasts)]
         order = sorted(family, key=lambda c: log_size(c.ratio), reverse=True)
         command = f"npl compare FOLDER --by {','.join(self.observations.asked)}"
         words = (
@@ -205,7 +206,7 @@ class Answer:
             f"{command} prints all."
         )
         largest = replace(family, comparisons=tuple(order[:MAX_DIFFERENCES]))
-        return [self.headline, verdicts(largest), Words(words)]
+        return [*first, verdicts(largest), Words(words)]
 
     def _repr_markdown_(self) -> str:
         shown = "\n\n".join(part._repr_markdown_() for part in self.parts())

@@ -39,6 +39,11 @@ def callout(text: str, *, title: str) -> Shown:
     )
 
 
+def notice(words: str | None) -> list[Shown]:
+    """Return what must be known before any figure is read; nothing where there is nothing."""
+    return [Shown(words, f"> {as_markdown(words)}")] if words else []
+
+
 MARKS = {"better": "▲", "worse": "▼", "equivalent": "■", "inconclusive": "○"}
 """Shape of a verdict, which is told by it and by its word; the colour only supports."""
 

@@ -17,6 +17,7 @@ from nbformat import from_dict
 
 from ..analysis.words import as_markdown, as_text
 from ..errors import NothingToReport
+from .blocks import notice
 from .cover import NONE, Cover
 
 FIRST = "summary"
@@ -169,6 +170,9 @@ def combine(documents: Mapping[str, Document]) -> Document:
         )
         whole.cells.append(text_cell("\n".join(["# Questions without data", "", *items])))
     whole.cells.append(text_cell(whole.cover.provenance))
+    for cell in whole.cells:  # the cover says it once, for all of them
+        for said_once in notice(whole.cover.notice):
+            cell.source = cell.source.removeprefix(said_once.markdown)
     return whole
 
 

@@ -185,6 +185,15 @@ def test_every_parameter_takes_a_second_value(name, values, paths):
     assert all(names.get("same", [True])), "by hand and on page one"
 
 
+@pytest.mark.parametrize(
+    "name", [n for n in notebooks() if re.match(r"0[1-6]|before", n)]
+)
+def test_a_notebook_says_first_that_no_network_was_measured(name):
+    given = reference.OTHERS.get(name, {"experiment": f"{RECORDED}/lab-full"})
+    _, outputs = executed(notebooks()[name], given)
+    assert re.search("Emulated hosts|Synthetic data", str(outputs[0])), outputs[0]
+
+
 def test_every_notebook_is_given_second_values():
     # pages of pairs are tested with an experiment that has some
     adjustable = {n for n, book in notebooks().items() if len(parameters_of(book)) > 1}

@@ -109,6 +109,25 @@ def test_a_condition_looks_the_same_alone_and_among_all(experiment, metric):
     assert len(set(sites.values())) == 60
 
 
+SHOWN = {
+    "an experiment": repr,
+    "an answer": lambda exp: repr(npl.ask(exp)),
+    "an answer in a notebook": lambda exp: npl.ask(exp)._repr_markdown_(),
+    "levels": lambda exp: repr(npl.levels(exp, npl.ask(exp).metric)),
+    "levels in a notebook": lambda exp: npl.levels(
+        exp, npl.ask(exp).metric
+    )._repr_markdown_(),
+}
+
+
+@pytest.mark.parametrize("form", SHOWN)
+@pytest.mark.parametrize("name", ["lab-full", "paths"])
+def test_what_is_no_measurement_says_so_first(name, form):
+    exp = npl.read(RECORDED / name)
+    first = SHOWN[form](exp).splitlines()[0]
+    assert re.search("Emulated hosts|Synthetic data", first)
+
+
 def test_contrasts_that_were_added_later_are_counted(doubted):
     late = Measured(doubted.runs, replace(doubted.origin, added=2))
     lead = Lead((), npl.compare(doubted), (), declared=True)
@@ -134,7 +153,7 @@ def test_of_very_many_levels_a_page_shows_the_largest_differences():
         for n in range(20)
     ]
     answer = npl.ask(Measured(pd.concat(many), exp.origin), "cni", "throughput_bps")
-    _, table, words = answer.parts()
+    _, _, table, words = answer.parts()
     assert (len(answer.verdicts), len(rows_of(table))) == (190, 12)
     assert "cni-19: " in rows_of(table)[0]
     assert "at most 5 %" not in table.markdown, "no verdict stands in it"
