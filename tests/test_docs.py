@@ -125,6 +125,7 @@ def chapters(report):
     return {title: " ".join(pages[a : b + 1]) for (title, a), (_, b) in pairwise(ends)}
 
 
+@pytest.mark.slow
 def test_the_page_on_own_logs_is_typed_from_top_to_bottom(python, tmp_path):
     (tmp_path / "data").symlink_to(REPO / "data")
     typed(REPO / "docs" / "tutorials" / "own-logs.md", python, tmp_path)

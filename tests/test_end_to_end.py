@@ -128,6 +128,7 @@ def namespace(entry):
     return str((entry / "ns" / "net").readlink())
 
 
+@pytest.mark.slow
 def test_kill_9_leaves_nothing_and_the_same_command_goes_on(tmp_path):
     file, root = declare(tmp_path, 2, contrasts=[]), tmp_path / "results"
     store, mark = Store(root, "small"), str(uuid.uuid4())

@@ -91,6 +91,7 @@ def test_its_verdicts_do_not_contradict_the_delays_of_the_lab(recorded):
     assert judged == 4
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     os.geteuid() != 0, reason="hiding /dev/net/tun from one process needs root"
 )

@@ -112,6 +112,7 @@ def test_a_worker_killed_at_the_end_stops_nobody(number):
     assert not any(child.is_alive() for child in children)
 
 
+@pytest.mark.slow
 def test_workers_end_with_their_parent(fresh):
     code = (
         "import multiprocessing, os, netperf_lib as npl\n"

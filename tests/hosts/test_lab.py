@@ -403,6 +403,7 @@ def caller(tmp_path):
         process.communicate()
 
 
+@pytest.mark.slow
 def test_killing_the_caller_takes_everything_along(caller, tmp_path):
     process, _, mark, namespaces = caller
     process.kill()
@@ -506,6 +507,7 @@ def test_only_settings_of_a_network_namespace_are_accepted(key):
         lab.LabHost(name="a", sysctls={key: "1"})
 
 
+@pytest.mark.slow
 def test_killing_the_supervisor_takes_everything_along(caller, tmp_path):
     process, supervisor, mark, namespaces = caller
     os.kill(supervisor, signal.SIGKILL)
@@ -521,6 +523,7 @@ def test_killing_the_supervisor_takes_everything_along(caller, tmp_path):
         lab.down(experiment(), state=tmp_path)
 
 
+@pytest.mark.slow
 def test_a_killed_host_ends_the_lab(caller, tmp_path):
     process, _, mark, namespaces = caller
     # not sshd, nor what runs under it: numbers of processes start over at times, so the first may

@@ -395,6 +395,7 @@ def test_latency_is_measured_while_a_load_runs(deployment, store):
     assert not tools_running(deployment)
 
 
+@pytest.mark.slow
 def test_measuring_stops_when_every_contrast_is_settled(deployment, store):
     narrow = {"client": "client", "server": "narrow", "placement": "narrow"}
     sides = {"a": {"placement": "narrow"}, "b": {"placement": "same-zone"}}
@@ -442,6 +443,7 @@ def test_a_cut_connection_fails_one_run_and_the_trial_is_measured_again(
     assert wait_until(lambda: not tools_running(deployment))
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_fails_one_run(deployment, store):
     def kill():
         os.kill(marked("sockperf", 1.5, "server"), signal.SIGKILL)
@@ -479,6 +481,7 @@ def test_a_missing_tool_fails_its_trials_and_no_others(deployment, store, host, 
     assert measure(experiment(), deployment, store).ok == failed
 
 
+@pytest.mark.slow
 def test_a_host_that_hangs_fails_its_trials_and_no_others(deployment, store, monkeypatch):
     for name, value in {
         "ALIVE_S": 0.5,

@@ -94,6 +94,7 @@ def test_a_full_disk_on_a_host(deployment, store, host):
     assert "free some disk space on both hosts" in one(why(store))
 
 
+@pytest.mark.slow
 @as_root
 def test_ports_that_a_firewall_blocks(deployment, store, monkeypatch):
     # packets from a source that no route leads back to are dropped without a word, as a security
@@ -141,6 +142,7 @@ def test_a_buffer_that_the_kernel_would_cut_is_no_condition(deployment, store, t
     assert all(r["started_utc"] is None for r in records(store))  # its attempts are left
 
 
+@pytest.mark.slow
 def test_a_tool_that_hangs(deployment, store, monkeypatch):
     limit(monkeypatch, "iperf3", 8)
     with meanwhile(lambda: os.kill(marked("iperf3", 0.1, "-c"), signal.SIGSTOP)):
@@ -155,6 +157,7 @@ def test_a_tool_that_hangs(deployment, store, monkeypatch):
     assert not tools_running(deployment)
 
 
+@pytest.mark.slow
 def test_a_load_that_dies_is_no_load(deployment, store):
     loaded = SOCKPERF | {"duration_s": 3, "protocol": "tcp", "during": {"streams": 2}}
     with meanwhile(lambda: os.kill(marked("iperf3", 1.5, "-c"), signal.SIGKILL)):
@@ -243,6 +246,7 @@ ln -s "/run/packages/$package" "/usr/local/bin/$package"
 of the internet."""
 
 
+@pytest.mark.slow
 @as_root
 def test_a_missing_tool_is_installed_where_that_is_asked_for(deployment, store):
     qperf, sockperf, apt = (

@@ -18,6 +18,7 @@ from .test_collector import (
 )
 
 
+@pytest.mark.slow
 def test_a_host_that_goes_away_for_good(tmp_path):
     servers = {name: Sshd(tmp_path / name) for name in ("client", "near", "far")}
     try:

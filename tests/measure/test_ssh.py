@@ -105,6 +105,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.slow
 @settings(
     max_examples=20,
     deadline=None,
