@@ -137,6 +137,15 @@ def patience_s(host: Host) -> float:
     return CONNECT_S
 
 
+class _Client(asyncssh.SSHClient):
+    """Learns why the key exchange failed, also where the server closes at once."""
+
+    def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
+        # asyncssh tells of the end in the turn of the event loop in which the exchange fails,
+        # which hides its error; asyncio tells of it again one turn later
+        conn.eof_received = lambda: None  # type: ignore[method-assign]
+
+
 class Remote:
     """One host, and the connection to it.
 
@@ -206,6 +215,7 @@ class Remote:
     def _options(self, waits_s: float) -> dict[str, Any]:
         host = self.host
         options: dict[str, Any] = {
+            "client_factory": _Client,
             "connect_timeout": waits_s,
             "login_timeout": waits_s,
             "keepalive_interval": ALIVE_S,

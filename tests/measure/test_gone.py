@@ -3,6 +3,8 @@ it."""
 
 from contextlib import suppress
 
+import pytest
+
 from netperf_lib.data.layout import Store
 from netperf_lib.experiment.model import Deployment
 
