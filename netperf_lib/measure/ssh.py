@@ -208,7 +208,7 @@ class Remote:
 
         try:
             return await login()
-        except (ConnectionResetError, asyncssh.ConnectionLost):
+        except (ConnectionResetError, BrokenPipeError, asyncssh.ConnectionLost):
             await asyncio.sleep(RETRY_S)
         return await login()
 
@@ -503,9 +503,9 @@ def _reason(error: BaseException, host: Host, waits_s: float) -> str:
                 "in "
                 "ssh_config (KexAlgorithms, HostKeyAlgorithms, Ciphers, MACs), or update the server"
             )
-        case asyncssh.ConnectionLost() | ConnectionResetError() if jump := _configured(
-            host
-        ).tunnel:
+        case asyncssh.ConnectionLost() | ConnectionResetError() | BrokenPipeError() if (
+            jump := _configured(host).tunnel
+        ):
             return (
                 f"the connection through the jump host {jump} was lost before the login; can it "
                 "reach "
