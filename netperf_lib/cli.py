@@ -670,12 +670,16 @@ def down(
     if experiment is not None:
         do(experiment, root=root)
         return
-    groups = azure.leftovers(expired=expired)
+    identity, name = azure.subscription()
+    groups = azure.leftovers(identity, expired=expired)
+    if not groups:
+        kind = "expired" if expired else "of this project"
+        _echo(f"nothing {kind} in subscription {name} ({identity})")
     for group in groups:
         times = f"created {group.created_utc}, expires {group.expires_utc}"
         _echo(f"{group.name}: {group.experiment}, {times}")
     if groups and (yes or click.confirm("Delete these resource groups?", err=True)):
-        azure.down_all(groups)
+        azure.down_all(identity, groups)
 
 
 @_command("npl explore results/lab -o explorer.html")

@@ -35,7 +35,7 @@ class Placement:
     meaning: str = ""
     """In words; empty: a name for own measurements, which no source of hosts creates."""
     retired: str = ""
-    """Why it cannot be created any more, and what to use instead."""
+    """Why it cannot be created, and what to use instead."""
     is_place: bool = False
     """Whether it says where the server is; any other is a path."""
     usual: int | None = None
@@ -140,11 +140,8 @@ PLACEMENTS: Mapping[str, Placement] = {
         meters=(Meter("VPN Gateway", _FAR, "client", zoned=True, far=True),),
     ),
     "expressroute": Placement(
-        meaning="another virtual network or region over two gateways of one ExpressRoute circuit",
-        network="expressroute",
-        far="possibly",
+        retired="an ExpressRoute circuit belongs to others; list VMs at its ends as an inventory",
         gateway="ExpressRoute",
-        meters=None,  # a circuit is paid by its own plan
     ),
     "basic-lb": Placement(
         retired="Azure retired the basic load balancer on 2025-09-30; use standard-lb"

@@ -11,6 +11,7 @@ import json
 import secrets
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,13 @@ from ..guests import guests, paths
 from ..source import NOTHING_KNOWN, Price, Workload, read_options, say_aloud, say_doubts
 from . import az as az_module
 from . import checks, groups, proof, template
-from .az import Runs, find
+from .az import Runs
 from .checks import Preflight
-from .failures import AzError
+from .failures import PASSING, AzError
 from .groups import Leftover
 from .options import Options as Options
-from .state import Record, State
-from .topology import Topology, alternatives, topology
+from .state import CREATED, Record, State
+from .topology import alternatives
 
 EPHEMERAL = True
 """`npl run` removes the VMs after measuring."""
@@ -39,23 +40,20 @@ DEPLOYED_S = {"vm": 30 * 60, "gateway": 90 * 60}
 GUEST_WAIT_S = 900.0
 
 
-def _proposal(
-    experiment: Experiment, workload: Workload = NOTHING_KNOWN, *, attempt: int = 0
-) -> Preflight:
+def _proposals(experiment: Experiment, workload: Workload) -> list[Preflight]:
+    """What is declared, then what else is allowed; errors in it are raised before az is needed."""
     options = read_options(experiment, Options)
-    declared = topology(experiment, options, attempt=attempt)
-    return Preflight(
-        experiment=experiment, options=options, topology=declared, workload=workload
-    )
-
-
-def _runner(subscription: str | None) -> Runs:
-    return az_module.Az(subscription)
+    return [
+        Preflight(
+            experiment=experiment, options=options, topology=declared, workload=workload
+        )
+        for declared in alternatives(experiment, options)
+    ]
 
 
 def cost(experiment: Experiment, *, workload: Workload) -> Price:
     """Estimate the cost of all deployments from the public price list; no login is needed."""
-    estimate = _proposal(experiment, workload).cost
+    estimate = _proposals(experiment, workload)[0].cost
     text = str(estimate)
     if (estimate.amount or 0) > (experiment.budget or float("inf")):
         text += f"; ABOVE the budget of {experiment.budget:g}"
@@ -71,8 +69,7 @@ def _rehearse(az: Runs, findings: Preflight) -> str:
     """What Azure says it would create; nothing is kept of it."""
     with tempfile.TemporaryDirectory() as folder, State.locked(Path(folder)) as store:
         attempt = _Attempt(findings, store)
-        where = ("--name", attempt.record.name, "--location", findings.options.region)
-        return groups.rehearse(az, *where, *attempt.files(whole=True))
+        return groups.rehearse(az, attempt.rehearsal())
 
 
 def examine(
@@ -82,8 +79,8 @@ def examine(
 
     AzureError if `az` is missing, nobody is logged in, or the subscription is not accessible.
     """
-    findings = _proposal(experiment, workload)
-    return checks.examine(findings, _runner(findings.options.subscription), _rehearse)
+    findings = _proposals(experiment, workload)[0]
+    return checks.examine(findings, findings.options.subscription, _rehearse)
 
 
 def up(
@@ -99,24 +96,19 @@ def up(
     stay, for a second `up` or for `down`. After an interruption `up` resumes, and `down` removes
     what there is.
     """
-    # errors in the declaration are reported before az is needed
-    options = _proposal(experiment).options
-    last = len(alternatives(options)) - 1
-    az = _runner(options.subscription)
-    with State.locked(state) as store:
-        first = min(max((r.attempt for r in store.records(number)), default=0), last)
-        if number in store.data.deployments:
-            recorded_az = _runner(store.data.subscription)  # whatever is selected now
-            declared = topology(experiment, options, attempt=first)
-            if _unchanged(recorded_az, store, number, declared, options):
-                return store.data.deployments[number]
-        for choice in range(first, last + 1):
-            findings = _proposal(experiment, workload, attempt=choice)
-            found = [words for _, words, _ in checks.examine(findings, az, _rehearse)]
+    proposals = _proposals(experiment, workload)
+    with State.locked(state) as store, _told(store, "`npl up` again, or `npl down`"):
+        tried = [record.attempt for record in store.records(number)]
+        first = min(max(tried, default=0), len(proposals) - 1)
+        for choice, findings in enumerate(proposals[first:], first):
+            is_last = choice == len(proposals) - 1
+            # a deployment that was begun stays in its subscription, whatever is selected now
+            name = findings.options.subscription or store.data.subscription or None
+            found = list(checks.examine(findings, name, _rehearse))
             # what is resumed would count against its own quota
-            resumed = any(r.attempt == choice for r in store.records(number))
-            problems = [] if resumed else [*findings.problems, *findings.elsewhere]
-            if problems and choice < last and not findings.problems:
+            is_new = choice not in tried
+            problems = [*findings.problems, *findings.elsewhere] if is_new else []
+            if problems and not findings.problems and not is_last:
                 say_aloud(
                     f"{experiment.name}: trying the next alternative, since {problems[0]}"
                 )
@@ -125,16 +117,15 @@ def up(
                 raise AzureError(
                     f"{experiment.name}: nothing was created, because {'; '.join(problems)}"
                 )
+            az = az_module.Az(findings.subscription)
             attempt = _Attempt(findings, store, az, number, choice)
-            for words in found[-3:]:
+            for _, words, _ in found[-3:]:
                 say_aloud(f"{attempt.record.name}: {words}")
             try:
                 outputs = attempt.create()
             except AzError as failure:
-                if number in store.data.deployments:
-                    raise  # a deployment that was already up stays up
                 attempt.end(failure)
-                if choice == last or failure.deed != "alternative":
+                if failure.kind != "capacity" or is_last or attempt.record.proven:
                     raise
                 say_aloud(
                     f"{attempt.record.name}: {failure.code}: trying the next alternative"
@@ -144,45 +135,15 @@ def up(
     raise AssertionError("the last alternative returns or raises")
 
 
-def _unchanged(
-    az: Runs, store: State, number: int, declared: Topology, options: Options
-) -> bool:
-    """Whether all that is declared is up, and open to this machine.
-
-    AzureError if the declaration changed, or if VMs are stopped: Azure may start them anywhere, so
-    what was proven about them no longer holds.
-    """
-    record, made = store.records(number)[-1], store.data.deployments[number]
-
-    def look() -> dict[str, str] | None:
-        group = find(az, "group", "show", "--name", record.name)
-        if group is None or group["properties"]["provisioningState"] != "Succeeded":
-            return None
-        listed = (
-            find(az, "vm", "list", "--resource-group", record.name, "--show-details")
-            or ()
-        )
-        power = {vm["name"]: vm.get("powerState") or "" for vm in listed}
-        return power if {h.name for h in made.hosts} <= power.keys() else None
-
-    power = groups.assured(look)
-    if power is None:
-        del store.data.deployments[number]
-        store.write()
-        return False
-    stopped = [
-        f"{h.name} ({power[h.name]})" for h in made.hosts if "run" not in power[h.name]
-    ]
-    if stopped:
-        raise AzureError(
-            f"{record.name} is stopped: {', '.join(stopped)}. A restart may place them "
-            "elsewhere: run `npl down`, then `npl up`"
-        )
-    if store.data.parts[number] != declared.text():
-        raise AzureError(
-            f"{record.name} was placed by another declaration: run `npl down`, then `npl up`"
-        )
-    return {*checks.callers(options)} <= {*record.allow_from}
+@contextmanager
+def _told(store: State, remedy: str) -> Iterator[None]:
+    """Say what may cost money when the block ends before its end, also by Ctrl-C."""
+    try:
+        yield
+    except BaseException:
+        if names := [record.name for record in store.records() if record.starts]:
+            say_aloud(f"{', '.join(names)} may exist and cost money: run {remedy}")
+        raise
 
 
 @dataclass
@@ -197,17 +158,12 @@ class _Attempt:
 
     def __post_init__(self) -> None:
         name, self.options = self.findings.experiment.name, self.findings.options
-        now, stamp = dt.datetime.now(dt.UTC), "%Y-%m-%dT%H:%M:%SZ"
-        tags = self.options.tags | {
-            "netperf-experiment": name,
-            "netperf-created": now.strftime(stamp),
-            "netperf-expires": (
-                now + dt.timedelta(hours=self.options.expires_h)
-            ).strftime(stamp),
-        }
+        tags = self.options.tags | {"netperf-experiment": name}
+        subscription = self.findings.subscription
         self.record: Record = self.store.begin(
-            self.number, self.choice, name, self.findings.subscription, tags
+            self.number, self.choice, name, subscription, tags
         )
+        self.record.renew(self.options.expires_h)
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the template."""
@@ -218,40 +174,45 @@ class _Attempt:
             public_key=self.store.key(self.store.identity)[1],
             allow_from=self.findings.allow_from,
             host_key=lambda vm: self.store.host_key(self.record.name, vm),
-            shared_key=secrets.token_urlsafe(32),
+            # a gateway takes no hyphen and no tilde
+            shared_key=secrets.token_hex(32),
         )
 
-    def files(self, *, whole: bool = False) -> tuple[str, ...]:
-        """Write template and parameters, and return the arguments that name them.
-
-        The `whole` template makes the group, too; Azure validates it.
-        """
-        text, name = template.template_text(), self.record.name
-        if whole:
-            text = template.rehearsal_text(name, self.options.region, self.record.tags)
-        file = self.store.file("template.json", text)
+    def files(self, text: str, name: str = "template.json") -> tuple[str, ...]:
+        """Write a template and its parameters, and return the arguments that name them."""
+        file = self.store.file(name, text)
         values = self.store.file("parameters.json", json.dumps(self.parameters()))
         return ("--template-file", str(file), "--parameters", f"@{values}")
 
+    def rehearsal(self) -> tuple[groups.Command, groups.Command]:
+        """Return the commands that have Azure validate and preview the whole, its group, too."""
+        record, region = self.record, self.options.region
+        text = template.rehearsal_text(record.name, region, record.tags)
+        return groups.rehearsal(record.name, region, self.files(text, "rehearsal.json"))
+
+    def creation(self) -> tuple[groups.Command, groups.Command]:
+        """Return the commands that create the whole."""
+        files = self.files(template.template_text())
+        return groups.creation(self.record, self.options.region, self.record.tags, files)
+
     def create(self) -> dict[str, Any]:
         """Create everything; return the outputs of the template."""
-        record, store, data = self.record, self.store, self.store.data
-        record.allow_from, data.cost = list(self.findings.allow_from), self.findings.cost
-        store.write()
-        tags = [f"{key}={value}" for key, value in record.tags.items()]
-        where = ("--name", record.name, "--location", self.options.region)
-        self.az("group", "create", *where, "--tags", *tags)
-        files = self.files()
+        record, store = self.record, self.store
+        store.data.cost = self.findings.cost
         deadline_s = DEPLOYED_S["gateway" if self.findings.topology.gateways else "vm"]
         # after a passing conflict of a resource again: what exists stays as it is
         for pause_s in (*RETRY_PAUSES_S, None):
-            record.starts += record.quiet
-            record.quiet = False
+            if not record.running:
+                record.starts += 1
+                record.running = True
             store.write()
             try:
-                return groups.deploy(self.az, record, files, deadline_s=deadline_s)
+                return groups.deploy(
+                    self.az, record, self.creation(), deadline_s=deadline_s
+                )
             except AzError as failure:
-                if pause_s is None or failure.deed != "retry":
+                passes = failure.kind in (PASSING, "absent") and not record.running
+                if pause_s is None or not passes:
                     raise
                 again = f"the same deployment again in {pause_s:g} s"
                 say_aloud(f"{record.name}: {failure.code}: {again}")
@@ -263,13 +224,10 @@ class _Attempt:
     def end(self, failure: AzError) -> None:
         """Remove a failed attempt that cannot succeed as declared, so that it costs nothing.
 
-        Everything else stays for the next `up`.
+        Everything else stays for the next `up`; so does what was up before.
         """
-        if failure.deed not in ("alternative", "stop"):
-            say_aloud(
-                f"{self.record.name}: what was created stays and costs money: "
-                "run `npl up` again, or `npl down`"
-            )
+        final = failure.kind in ("capacity", "permission", "permanent")
+        if self.record.proven or not final:
             return
         try:
             groups.remove(self.az, [self.record], self.store.gone)
@@ -282,31 +240,32 @@ class _Attempt:
         say_aloud(f"{name}: asking the cloud and the guests for proof")
         hosts = self._hosts(outputs["addresses"])
         placed, links = proof.cloud(self.az, name, declared, self.findings.physical_zones)
+        stopped = [f"{vm.name} ({vm.power})" for vm in placed.values() if vm.stopped]
+        if stopped:
+            raise AzureError(
+                f"{name} is stopped: {', '.join(stopped)}. A restart may place them "
+                "elsewhere: run `npl down`, then `npl up`"
+            )
         facts = guests(hosts, marker=name, wait_s=GUEST_WAIT_S)
         unreachable = [f for f in facts.values() if isinstance(f, str)]
         if len(unreachable) == len(hosts):
             raise AzureError(
                 f"{name}: the VMs were created, but none can be reached: {unreachable[0]} "
-                f"(port 22 is open to {', '.join(self.findings.allow_from)}); "
-                "run `npl up` again, or `npl down`"
+                f"(port 22 is open to {', '.join(self.findings.allow_from)}; if SSH leaves from "
+                "another address, give hosts.options.allow_from)"
             )
         hosts = proof.proven(declared, placed, hosts, facts)
         reached = tuple(h for h in hosts if not isinstance(facts[h.name], str))
+        seen = paths(reached, tuple(declared.paths), marker=name)
         deployment = Deployment(
             deployment_id=name,
             source="azure",
             hosts=hosts,
-            created_utc=self.record.tags["netperf-created"],
-            proofs=(
-                *links,
-                *proof.path_proofs(
-                    declared, paths(reached, tuple(declared.paths), marker=name)
-                ),
-            ),
+            created_utc=self.record.tags[CREATED],
+            proofs=(*links, *proof.path_proofs(declared, seen)),
         )
         say_doubts(deployment, say_aloud)
-        store.data.deployments[self.number] = deployment
-        store.data.parts[self.number] = declared.text()
+        self.record.proven = True
         store.write()
         return deployment
 
@@ -339,23 +298,30 @@ def down(experiment: Experiment, *, state: Path, number: int | None = None) -> N
     """
     if not (state / "azure.json").exists():
         return
-    with State.locked(state) as store:
+    with State.locked(state) as store, _told(store, "`npl down`"):
         if records := store.records(number):
-            az = _runner(store.data.subscription)
+            az = az_module.Az(store.data.subscription)
             groups.remove(az, records, store.gone)
         if not store.data.groups:
             store.clear()
 
 
-def leftovers(*, expired: bool = False) -> list[Leftover]:
-    """Return the deployments with this project's tag in the selected subscription.
+def subscription() -> tuple[str, str]:
+    """Return id and name of the subscription that is selected."""
+    account = checks.account(None)
+    return account["id"], account["name"]
+
+
+def leftovers(subscription: str, *, expired: bool = False) -> list[Leftover]:
+    """Return the deployments with this project's tag in a subscription.
 
     They are of any user and experiment; with `expired`, those that have expired.
     """
     now = dt.datetime.now(dt.UTC)
-    return [g for g in groups.leftovers(_runner(None)) if not expired or g.expired(now)]
+    found = groups.leftovers(az_module.Az(subscription))
+    return [group for group in found if not expired or group.expired(now)]
 
 
-def down_all(deployments: Iterable[Leftover]) -> None:
+def down_all(subscription: str, deployments: Iterable[Leftover]) -> None:
     """Delete what `leftovers` found, and prove that it is gone."""
-    groups.remove(_runner(None), deployments)
+    groups.remove(az_module.Az(subscription), deployments)

@@ -17,15 +17,21 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import AzureError, pip_install
-from .failures import AzError, read_failure
+from ..source import say_aloud
+from .failures import PASSING, AzError, read_failure
 
 Zones = Mapping[str, Mapping[str, str]]
 """Region to logical zone to physical zone."""
 TIMEOUT_S, PATIENCE_S = 300.0, 600.0
+FIRST_WAIT_S, LONGEST_WAIT_S, TELL_S = 5.0, 60.0, 60.0
 Runs = Callable[..., Any]
 """Anything that runs ``az <arguments>`` and returns its JSON."""
-LEASH = 'exec 3<&0 </dev/null; { read -r _; kill -9 "-$$"; } <&3 >/dev/null 2>&1 & exec "$@" 3<&-'
+GUARD = 'exec 3<&0 </dev/null; { read -r _; kill -9 "-$$"; } <&3 >/dev/null 2>&1 & exec "$@" 3<&-'
 """Script that becomes a command, and kills it when its standard input is closed."""
+OWN_FAULTS = {2: "az does not take it", 126: "az cannot be run", 127: "az is missing"}
+"""Exit codes that say that nothing was asked: the same again would say the same."""
+SILENT = {"create", "delete", "cancel"}
+"""Verbs whose commands may print nothing."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,7 @@ def find(az: Runs, *command: str) -> Any:
     try:
         return az(*command)
     except AzError as failure:
-        if failure.kind != "missing":
+        if failure.kind != "absent":
             raise
         return None
 
@@ -91,68 +97,84 @@ def running(command: list[str], **more: Any) -> Iterator[subprocess.Popen[bytes]
     runs while az is started (`preexec_fn`, hooks of `fork`): Python drops exceptions raised by
     signals there, so Ctrl-C would be lost.
     """
-    leashed = ["sh", "-c", LEASH, "sh", *command]
+    guarded = ["sh", "-c", GUARD, "sh", *command]
     # Ctrl-C reaches this process alone, which decides what happens to az
     with subprocess.Popen(
-        leashed, stdin=subprocess.PIPE, start_new_session=True, **more
+        guarded, stdin=subprocess.PIPE, start_new_session=True, **more
     ) as process:
-        leash, process.stdin = process.stdin, None  # which `communicate` would close
+        guard, process.stdin = process.stdin, None  # which `communicate` would close
         try:
             yield process
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            if leash is not None:
-                leash.close()
+            if guard is not None:
+                guard.close()
 
 
 class Az:
     """The Azure command line of one subscription, by name or id; None: the selected one.
 
-    A command may take `TIMEOUT_S`. It is repeated for up to `PATIENCE_S` in total while the service
-    is throttled or unavailable.
+    All commands that are used here may be repeated: what exists stays as it is. So whatever passes,
+    or is not known, is repeated, and told once a minute.
     """
 
     def __init__(self, subscription: str | None = None) -> None:
         self.subscription, self.path = subscription, find_az()
 
-    def __call__(self, *arguments: str) -> Any:
-        """Run ``az <arguments>`` and return its JSON (None if it prints nothing).
+    def __call__(self, *arguments: str, patience_s: float = PATIENCE_S) -> Any:
+        """Run ``az <arguments>`` and return its JSON; None if it prints nothing.
 
-        AzError if it failed: `code` and `kind` give the reason, the text what to do.
+        AzError if it failed, and was repeated for `patience_s` where that may help: `code` and
+        `kind` give the reason, the text what to do. AzureError at once if az cannot be run, or does
+        not take the arguments.
         """
         # a login that it asks for is a warning, so warnings are wanted
         command = [self.path, *arguments, "--output", "json"]
         anywhere = ("account", "rest")
         if self.subscription and arguments[0] not in anywhere:
             command += ["--subscription", self.subscription]
-        waited = 0.0
+        title = "az " + " ".join(arguments[:4])
+        begun = told = CLOCK.now()
         for attempt in count():
             try:
-                return _once(command, "az " + " ".join(arguments[:4]))
+                return _once(command, title)
             except AzError as failure:
-                wait_s = failure.waits(attempt)
-                if wait_s is None:
-                    raise
-                if waited + wait_s > PATIENCE_S:
-                    text = f"{failure}; it was repeated for {waited / 60:.0f} min"
+                usual_s = min(FIRST_WAIT_S * 2.0**attempt, LONGEST_WAIT_S)
+                wait_s = max(failure.wait_s, usual_s)
+                again = CLOCK.now() + wait_s
+                if failure.kind != PASSING or again - begun > patience_s:
+                    minutes = (CLOCK.now() - begun) / 60
+                    if minutes < 1:
+                        raise
+                    text = f"{failure}; it was repeated for {minutes:.0f} min"
                     raise AzError(text, code=failure.code, kind=failure.kind) from None
-                waited += wait_s
+                if again - told >= TELL_S:
+                    say_aloud(f"{failure}; it is repeated")
+                    told = again
                 CLOCK.sleep(wait_s)
         raise AssertionError("it is repeated until it ends")
 
 
 def _once(command: list[str], title: str) -> Any:
-    quiet = {"AZURE_CORE_NO_COLOR": "1", "AZURE_CORE_COLLECT_TELEMETRY": "0"}
+    plain = {"AZURE_CORE_NO_COLOR": "1", "AZURE_CORE_COLLECT_TELEMETRY": "0"}
     pipe = subprocess.PIPE
-    with running(command, stdout=pipe, stderr=pipe, env=os.environ | quiet) as process:
+    with running(command, stdout=pipe, stderr=pipe, env=os.environ | plain) as process:
         try:
             out, err = process.communicate(timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:
             text = f"`{title}` did not answer within {TIMEOUT_S:.0f} s: try again"
-            raise AzError(text, code="Timeout", kind="timeout") from None
+            raise AzError(text, code="Timeout") from None
+    errors = (err or out).decode("utf-8", "replace")
+    if fault := OWN_FAULTS.get(process.returncode):
+        raise AzureError(f"{title}: {fault}: {' '.join(errors.split())[-600:]}")
     if process.returncode:
-        raise read_failure(
-            title, process.returncode, (err or out).decode("utf-8", "replace")
-        )
-    return json.loads(out) if out.strip() else None
+        raise read_failure(title, process.returncode, errors)
+    verbs = title.split(" --")[0].split()
+    if not out.strip() and verbs[-1] in SILENT:
+        return None
+    try:
+        return json.loads(out)
+    except ValueError:
+        text = f"{title}: the answer is a web page or empty, not Azure's own: try again later"
+        raise AzError(text, code="NoDocument") from None

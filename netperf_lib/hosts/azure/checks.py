@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from ...experiment.model import Experiment
 from ..source import Workload
+from . import az as az_module
 from .az import Runs, Zones, locations
 from .failures import AzError
 from .options import Options
@@ -64,13 +66,25 @@ _ADDRESSES = (
 )
 
 
+def account(name: str | None) -> Any:
+    """Return what az says of a subscription, by name or id; None: the selected one."""
+    chosen = ("--subscription", name) if name else ()
+    return az_module.Az()("account", "show", *chosen)
+
+
 def examine(
-    findings: Preflight, az: Runs, rehearse: Inspection
+    findings: Preflight, name: str | None, rehearse: Inspection
 ) -> Iterator[tuple[str, str, bool]]:
     """Yield (subject, what was found or what to do, whether it is in order); nothing is created.
 
+    `name` is of the subscription, which is looked up once; every later command names its id.
     `rehearse` has Azure validate the whole. AzureError if nobody is logged in.
     """
+    chosen = account(name)
+    findings.subscription = chosen["id"]
+    user = (chosen.get("user") or {}).get("name", "unknown")
+    yield "login", f"user {user}, subscription {chosen['name']} ({chosen['id']})", True
+    az = az_module.Az(findings.subscription)
     for subject, check in {**CHECKS, "validation": rehearse}.items():
         problems, elsewhere = len(findings.problems), len(findings.elsewhere)
         if check is rehearse and problems + elsewhere:
@@ -79,22 +93,13 @@ def examine(
         try:
             words = check(az, findings)
         except AzError as failure:
-            if subject == "login" or failure.deed == "login":
+            if failure.kind == "login":
                 raise
-            may_help = failure.deed == "alternative"
+            may_help = failure.kind == "capacity"
             trouble = findings.elsewhere if may_help else findings.problems
             trouble.append(re.sub("^az [^:]*: ", "", str(failure)))
         wrong = findings.problems[problems:] + findings.elsewhere[elsewhere:]
         yield subject, "; ".join(wrong) or words, not wrong
-
-
-def _login(az: Runs, findings: Preflight) -> str:
-    """Who is logged in, and to which subscription."""
-    name = findings.options.subscription
-    account = az("account", "show", *(("--subscription", name) if name else ()))
-    findings.subscription = account["id"]
-    user = (account.get("user") or {}).get("name", "unknown")
-    return f"user {user}, subscription {findings.subscription}"
 
 
 def _zones(az: Runs, findings: Preflight) -> str:
@@ -182,7 +187,6 @@ def _time(az: Runs, findings: Preflight) -> str:
 
 
 CHECKS: dict[str, Inspection] = {
-    "login": _login,
     "zones": _zones,
     "addresses": _addresses,
     "access": _access,

@@ -1,4 +1,4 @@
-"""Failures read from the output of az: the root cause, its kind, and the remedy in one message.
+"""Failures read from the output of az: the root cause, its kind, and the advice in one message.
 
 az prints a failure in one of these shapes: a JSON document after ``ERROR:``; several of them under
 ``Inner Errors:``; ``(Code) text`` with ``Code:`` and ``Message:`` lines, also inside a traceback;
@@ -19,84 +19,69 @@ from ...errors import AzureError
 
 Cause = tuple[str, str]
 """Azure's code, and its sentence."""
+PASSING = "passing"
+"""The kind of every failure that is not known to be of another."""
 
 
 class Kind(NamedTuple):
-    """Failures that have the same remedy."""
+    """Failures about which the same is done."""
 
-    deed: str
-    """A key of `DEEDS`."""
+    meaning: str
+    """What is done about it."""
+    advice: str
+    """What the user is told to do."""
     codes: str
     """Pattern of Azure's error codes."""
-    remedy: str
     sentences: str
-    """Pattern of sentences of Azure that say it under a code that does not, or is not known."""
+    """Pattern of sentences that say it under a code that says little, or is not known."""
 
 
 _TABLE: dict[str, Any] = tomllib.loads(
     resources.files(__package__).joinpath("failures.toml").read_text("utf-8")
 )
-DEEDS: dict[str, str] = _TABLE["deeds"]
-"""What is done about a failure."""
 KINDS: dict[str, Kind] = {
     name: Kind(
-        row["deed"],
+        row["meaning"],
+        row["advice"],
         "|".join(row["codes"]),
-        row["remedy"],
-        "(?is)" + "|".join(row.get("sentences", ["(?!)"])),
+        "(?is)" + "|".join(row["sentences"] or ["(?!)"]),
     )
     for name, row in _TABLE["kinds"].items()
 }
 """What Azure can refuse: the first kind that fits counts."""
-EXCEPTIONS: dict[str, str] = _TABLE["exceptions"]
-"""Patterns of codes whose deed is not that of their kind."""
 WRAPPERS = set(_TABLE["wrappers"])
 VAGUE = {*WRAPPERS, *_TABLE["vague"]}
 """Codes that say less than the sentence that comes with them."""
 
 
 class AzError(AzureError):
-    """A command of az, or a deployment, that failed: the message gives cause and remedy.
+    """A command of az, or a deployment, that failed: the message gives cause and advice.
 
     `code` is Azure's root error code; `kind` is a key of `KINDS`; `wait_s` is the number of seconds
     that Azure asks to wait.
     """
 
     def __init__(
-        self, message: str, *, code: str, kind: str, wait_s: float = 0.0
+        self, message: str, *, code: str, kind: str = PASSING, wait_s: float = 0.0
     ) -> None:
         super().__init__(message)
         self.code, self.kind, self.wait_s = code, kind, wait_s
 
-    @property
-    def deed(self) -> str:
-        """What to do about it: a key of `DEEDS`."""
-        special = (
-            deed
-            for pattern, deed in EXCEPTIONS.items()
-            if re.fullmatch(pattern, self.code)
-        )
-        return next(special, KINDS[self.kind].deed)
 
-    def waits(self, attempt: int) -> float | None:
-        """Return the seconds before the same command is tried again; None if that is pointless."""
-        pauses = {"throttled": (10.0, 120.0), "unavailable": (5.0, 60.0)}
-        first, most = pauses.get(self.kind, (0.0, 0.0))
-        return max(self.wait_s, min(first * 2.0**attempt, most)) if first else None
+def kind_of(code: str, sentence: str = "") -> str:
+    """Return the kind of a failure by its code and sentence; `PASSING` if neither is known."""
+    return _known_kind(code, sentence) or PASSING
 
 
-def kind_of(code: str, message: str = "") -> str:
-    """Return the kind of failure of an error code and its sentence."""
-    # since 2026 a missing second factor is refused as if by a policy
-    if re.search(r"(?i)multi-?factor|\bMFA\b", message):
+def _known_kind(code: str, sentence: str) -> str | None:
+    if re.search(KINDS["login"].sentences, sentence):
         return "login"
     by_code = [n for n, kind in KINDS.items() if re.fullmatch(kind.codes, code)]
-    by_code = [] if code in WRAPPERS else by_code
-    by_sentence = [n for n, kind in KINDS.items() if re.search(kind.sentences, message)]
-    return [
-        *(by_sentence + by_code if code in VAGUE else by_code + by_sentence),
-        "other",
-    ][0]
+    by_sentence = [n for n, kind in KINDS.items() if re.search(kind.sentences, sentence)]
+    if code in WRAPPERS:
+        by_code = []
+    found = by_sentence + by_code if code in VAGUE else by_code + by_sentence
+    return found[0] if found else None
 
 
 def error_of(what: str, error: Any) -> AzError:
@@ -118,39 +103,47 @@ def _sign(exit_code: int, text: str) -> Cause:
     """The cause of a failure that names no code."""
     errors = re.sub(r"^WARNING: .*\n", "", text, flags=re.MULTILINE)
     for sign in _TABLE["signs"]:
-        if m := re.search(sign["text"], errors, re.MULTILINE | re.IGNORECASE):
-            part = "".join(m.groups())
-            code = sign["code"].format(part.replace(" ", ""))
-            return code, sign["sentence"].format(part) or _sentence(errors)
+        if found := re.search(sign["text"], errors, re.MULTILINE | re.IGNORECASE):
+            sentence = sign.get("sentence") or _sentence(errors)
+            return sign["code"], sentence.format(*found.groups())
     return "Unknown", _sentence(errors) or f"exit code {exit_code} without a message"
 
 
 def _sentence(text: str) -> str:
     """The line that says ERROR, or the last one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    return next(iter(said + lines[::-1]), "").strip()
+    errors = [
+        line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")
+    ]
+    return next(iter(errors + lines[::-1]), "").strip()
 
 
 def _failure(what: str, causes: list[Cause], text: str = "") -> AzError:
-    kinds = {cause: kind_of(*cause) for cause in causes}
-    known = [c for c in causes if kinds[c] != "other"]
+    kinds = {cause: _known_kind(*cause) for cause in causes}
+    known = [cause for cause in causes if kinds[cause]]
     # a code of its own says more than one that stands for many, and an unknown one less
-    plain = [c for c in known if c[0] not in VAGUE]
+    plain = [cause for cause in known if cause[0] not in VAGUE]
     ranked = plain or known or causes
     # the worst cause first: a permanent failure outranks one that may succeed elsewhere
-    code, message = ([c for c in ranked if kinds[c] != "capacity"] or ranked)[-1]
-    kind = kinds[code, message]
-    remedy = KINDS[kind].remedy
+    worst = [cause for cause in ranked if kinds[cause] != "capacity"] or ranked
+    code, sentence = worst[-1]
+    kind = kinds[code, sentence] or PASSING
+    advice = KINDS[kind].advice
     logins = re.findall(r"^\s*(az log(?:in|out)\b.*?)\s*$", text, re.MULTILINE)
     if kind == "login" and logins:
         # word for word: with a tenant, or the challenge that a second factor is asked for with
-        remedy = f"run {', then '.join(f'`{c}`' for c in dict.fromkeys(logins))}, then try again"
-    wait = re.search(r"(?:after|in) '?(\d+)'? seconds", message)
-    said = re.split(_TABLE["shapes"]["links"], " ".join(message.split()).rstrip("."))[0]
-    cause = f"{code}: {said[:600]}" if said else code
-    wait_s = float(wait[1]) if wait else 0.0
-    return AzError(f"{what}: {cause}; {remedy}", code=code, kind=kind, wait_s=wait_s)
+        commands = ", then ".join(f"`{command}`" for command in dict.fromkeys(logins))
+        advice = f"run {commands}, then try again"
+    plain_text = " ".join(sentence.split()).rstrip(".")
+    message = re.split(_TABLE["links"], plain_text)[0][:600]
+    cause_text = f"{code}: {message}" if message else code
+    wait = re.search(r"(?:after|in) '?(\d+)'? seconds", sentence)
+    return AzError(
+        f"{what}: {cause_text}; {advice}",
+        code=code,
+        kind=kind,
+        wait_s=float(wait[1]) if wait else 0.0,
+    )
 
 
 def _documents(text: str) -> Iterator[Cause]:
@@ -172,14 +165,15 @@ def _walk(node: Any) -> Iterator[Cause]:
     node = {str(key)[:1].lower() + str(key)[1:]: value for key, value in node.items()}
     if isinstance(node.get("error"), dict):
         yield from _walk(node["error"])
-    elif "code" in node:
-        code, message = str(node["code"] or "").strip(), str(node.get("message") or "")
-        quoted: list[Cause] = []
-        if message.lstrip().startswith(
-            "{"
-        ):  # a resource provider's error, quoted as text
-            with contextlib.suppress(ValueError):
-                quoted = list(_walk(json.loads(message)))
-        yield from quoted or [(code, message)]
-        for detail in node.get("details") or ():
-            yield from _walk(detail)
+        return
+    if "code" not in node:
+        return
+    code, sentence = str(node["code"] or "").strip(), str(node.get("message") or "")
+    quoted: list[Cause] = []
+    if sentence.lstrip().startswith("{"):
+        # a resource provider's error, quoted as text
+        with contextlib.suppress(ValueError):
+            quoted = list(_walk(json.loads(sentence)))
+    yield from quoted or [(code, sentence)]
+    for detail in node.get("details") or ():
+        yield from _walk(detail)

@@ -72,9 +72,8 @@ class Options(_Declared):
     region: Region
     """Home region: clients, and the servers of all near placements."""
     remote_region: Region | None = None
-    """Region of the servers of `cross-region`, `public-ip`, `nat-gateway`, `vpn` and
-    `expressroute`, unless `vms` names another. Null: `expressroute`, `public-ip` and
-    `nat-gateway` stay inside the home region."""
+    """Region of the servers of `cross-region`, `public-ip`, `nat-gateway` and `vpn`, unless
+    `vms` names another. Null: `public-ip` and `nat-gateway` stay inside the home region."""
     zones: tuple[Zone, ...] = ("1", "2")
     """Zones: the first is the home zone; `cross-zone` servers go to the next. Empty: no zones."""
     vm_size: Size
@@ -103,17 +102,11 @@ class Options(_Declared):
         "VpnGw1AZ"
     )
     """SKU of VPN gateways, also in regions without zones; Azure creates no others any more."""
-    expressroute_circuit: ResourceId | None = None
-    """Existing circuit that the gateways of `expressroute` are connected to."""
-    expressroute_sku: Literal["ErGw1AZ", "ErGw2AZ", "ErGw3AZ"] = "ErGw1AZ"
-    """SKU of ExpressRoute gateways."""
     expires_h: float = Field(default=12, gt=0, le=24 * 14)
     """Hours after which the deployment counts as expired (`npl down --all --expired`). Up to 24, a
     schedule then stops the VMs; gateways, addresses, load balancers and disks go on costing."""
     alternative_zones: bool = False
     """After a capacity failure, try again with the zones in another order."""
-    alternative_sizes: tuple[Size, ...] = ()
-    """After a capacity failure, try these sizes, in this order."""
     tags: dict[Tag, Annotated[str, Field(max_length=256)]] = {}
     """Tags for every resource, in addition to the project's own."""
     bandwidth_mbps: dict[Size, Annotated[float, Field(gt=0)]] = {}

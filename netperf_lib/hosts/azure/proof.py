@@ -40,6 +40,13 @@ class Placed:
     colocation: str
     """Colocation status of its proximity placement group."""
     accelerated: bool | None
+    power: str = ""
+    """As Azure shows it, for example ``VM running``."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it is known not to run."""
+        return bool(self.power) and self.power not in ("VM running", "VM starting")
 
 
 def observe(az: Runs, group: str, zones: Zones) -> dict[str, Placed]:
@@ -48,12 +55,13 @@ def observe(az: Runs, group: str, zones: Zones) -> dict[str, Placed]:
     `zones` is what `locations` returned.
     """
 
-    def listed(*kind: str) -> list[dict[str, Any]]:
-        return find(az, *kind, "list", "--resource-group", group) or []
+    def listed(*kind: str, details: bool = False) -> list[dict[str, Any]]:
+        more = ("--show-details",) if details else ()
+        return find(az, *kind, "list", "--resource-group", group, *more) or []
 
     nics = {n["id"].lower(): n for n in listed("network", "nic")}
     vms: dict[str, Placed] = {}
-    for vm in listed("vm"):
+    for vm in listed("vm", details=True):
         interfaces = vm["networkProfile"]["networkInterfaces"]
         first = next((n for n in interfaces if n.get("primary")), interfaces[0])
         nic = nics.get(first["id"].lower(), {})
@@ -68,6 +76,7 @@ def observe(az: Runs, group: str, zones: Zones) -> dict[str, Placed]:
             ppg=ppg.rsplit("/", 1)[-1] or None,
             colocation=_colocation(az, ppg) if ppg else "",
             accelerated=nic.get("enableAcceleratedNetworking"),
+            power=vm.get("powerState") or "",
         )
     return vms
 
@@ -157,7 +166,7 @@ def _links(az: Runs, group: str, topology: Topology) -> Iterable[Proof]:
         holds = {"Connected": True, "NotConnected": False, "Connecting": False}.get(
             status
         )
-        text = f"gateway {c['one']} is connected with {c['other'] or 'the circuit'}"
+        text = f"gateway {c['one']} is connected with {c['other']}"
         yield Proof(text, holds, f"connection {status}, SKU {sku[c['one']]}", factor=True)
 
 

@@ -15,9 +15,11 @@ from pydantic import ConfigDict, TypeAdapter
 
 from ...data.files import appearing
 from ...errors import AzureError
-from ...experiment.model import Deployment
 from .groups import TAG, Target
 from .prices import Cost
+
+CREATED, EXPIRES = "netperf-created", "netperf-expires"
+"""Tags with the times in UTC."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -28,12 +30,22 @@ class Record(Target):
     attempt: int
     tags: dict[str, str]
     """Tags of its resources, also with its name and when it was made and expires."""
-    allow_from: list[str] = field(default_factory=list)
-    """Prefixes that its port 22 is open to."""
+    proven: bool = False
+    """It was complete once."""
+
+    def renew(self, expires_h: float) -> None:
+        """Let its time begin now, as far as it has not been started; it expires anew anyway."""
+        now = dt.datetime.now(dt.UTC)
+        if not self.starts:
+            self.tags[CREATED] = f"{now:%Y-%m-%dT%H:%M:%SZ}"
+        expires = now + dt.timedelta(hours=expires_h)
+        self.tags[EXPIRES] = f"{expires:%Y-%m-%dT%H:%M:%SZ}"
 
     def age_h(self, now: dt.datetime) -> float:
-        """Return the hours since it was created."""
-        created = dt.datetime.fromisoformat(self.tags["netperf-created"])
+        """Return the hours since it was first started."""
+        if not self.starts:
+            return 0.0
+        created = dt.datetime.fromisoformat(self.tags[CREATED])
         return max(0.0, (now - created).total_seconds() / 3600)
 
 
@@ -46,10 +58,6 @@ class Stored:
     mark: str = ""
     """Part of every name, so that no other experiment has the same."""
     groups: list[Record] = field(default_factory=list)
-    deployments: dict[int, Deployment] = field(default_factory=dict)
-    """The complete ones, by number."""
-    parts: dict[int, str] = field(default_factory=dict)
-    """The parts of each deployment, as `Topology.text` gives them."""
     cost: Cost | None = None
     hours: float = 0.0
     """Hours of machines that are gone."""
@@ -127,7 +135,6 @@ class State:
 
     def gone(self, record: Record) -> None:
         """Remove a deployment that is proven to be gone; its hours still count to the cost."""
-        self.data.deployments.pop(record.number, None)
         self.data.hours += record.age_h(dt.datetime.now(dt.UTC))
         self.data.groups.remove(record)
         self.write()

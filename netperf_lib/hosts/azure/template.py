@@ -81,7 +81,6 @@ def parameters(
     values = topology.values() | {
         "tags": dict(tags),
         "subnetId": options.subnet or "",
-        "circuitId": options.expressroute_circuit or "",
         "sharedKey": shared_key,
         "image": {"publisher": publisher, "offer": offer, "sku": sku, "version": version},
         "trustedLaunch": options.security_type == "TrustedLaunch",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,6 +18,12 @@ HOME_NETWORK = "home"
 ALWAYS_ACCELERATED = re.compile(r"Standard_(?!DC|EC)[A-Z].*_v([5-9]|\d\d)")
 """Sizes that Azure accelerates whatever the interface asks for: from version 5 on, but for
 confidential ones (learn.microsoft.com/azure/virtual-network/manage-accelerated-networking)."""
+HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,58}[A-Za-z0-9])?")
+"""Names that are allowed for a VM, its host name, and for what is named after it
+(learn.microsoft.com/azure/azure-resource-manager/management/resource-name-rules)."""
+ARM = re.compile(r"Standard_[A-Z]+\d+[a-oq-z]*p[a-z]*_v\d+")
+"""Sizes with an Arm processor have a p behind the number of processors
+(learn.microsoft.com/azure/virtual-machines/vm-naming-conventions)."""
 TemplateRow = dict[str, Any]
 """A part, as the template takes it."""
 
@@ -65,7 +72,7 @@ class Topology:
 
     def public_addresses(self, public: bool) -> list[str]:
         """Return the region of each public address: VPN and NAT gateways, and `public` VMs."""
-        gateways = [g["region"] for g in self.gateways if g["kind"] == "Vpn"]
+        gateways = [gateway["region"] for gateway in self.gateways]
         nat = [n["region"] for n in self.networks if n["nat"]]
         return gateways + nat + ([v.region for v in self.vms] if public else [])
 
@@ -100,18 +107,31 @@ class _Needs(TemplateRow):
         return self.get(what, (default, ""))[0]
 
 
-def topology(experiment: Experiment, options: Options, *, attempt: int = 0) -> Topology:
+def alternatives(experiment: Experiment, options: Options) -> list[Topology]:
+    """Return what is declared, then what else is allowed after a capacity failure, each once."""
+    declared = topology(experiment, options)
+    found = {declared.text(): declared}
+    zones = options.zones
+    for turn in range(1, len(zones) if options.alternative_zones else 1):
+        turned = options.model_copy(update={"zones": zones[turn:] + zones[:turn]})
+        with contextlib.suppress(ExperimentError):
+            other = topology(experiment, turned)
+            found.setdefault(other.text(), other)
+    return list(found.values())
+
+
+def topology(experiment: Experiment, options: Options) -> Topology:
     """Derive what has to be created; ExperimentError if that is impossible.
 
     A client is in the home network, in the first zone; each server is where the placement of its
     pair puts it, relative to the client; `options.vms` overrides region, zone and size of a VM.
-    `attempt` chooses one of `alternatives` after a capacity failure; 0 is as declared.
     """
-    options = alternatives(options)[attempt]
     for pair in experiment.pairs:
         if problem := next(_problems(options, pair), None):
             raise ExperimentError(f"{experiment.name}: {_who(pair)}: {problem}")
     needs = {name: _Needs() for p in experiment.pairs for name in (p.client, p.server)}
+    if problem := next(_misnamed(needs), None):
+        raise ExperimentError(f"{experiment.name}: {problem}")
     for name, own in options.vms.items():
         if name not in needs:
             raise ExperimentError(
@@ -123,22 +143,41 @@ def topology(experiment: Experiment, options: Options, *, attempt: int = 0) -> T
         _apply(pair, needs[pair.client], needs[pair.server], options)
     vms = {name: _vm(name, need, options) for name, need in needs.items()}
     for vm in vms.values():
-        if not vm.accelerated and ALWAYS_ACCELERATED.fullmatch(vm.vm_size):
-            raise ExperimentError(
-                f"{experiment.name}: host {vm.name!r} should have accelerated networking off, "
-                f"but size {vm.vm_size} is always accelerated; choose a size of version 4 or 3, "
-                "for example Standard_D8s_v4, for all hosts that are compared"
-            )
+        if problem := next(_unsuitable(vm, options), None):
+            raise ExperimentError(f"{experiment.name}: host {vm.name!r} {problem}")
     return _joined(experiment, options, vms)
 
 
-def alternatives(options: Options) -> list[Options]:
-    """Return the options as declared, then each alternative allowed after a capacity failure."""
-    zones = options.zones
-    turns = range(1, len(zones) if options.alternative_zones else 1)
-    changes: list[TemplateRow] = [{"zones": zones[i:] + zones[:i]} for i in turns]
-    changes += [{"vm_size": size} for size in options.alternative_sizes]
-    return [options, *(options.model_copy(update=change) for change in changes)]
+def _misnamed(names: Iterable[str]) -> Iterator[str]:
+    """Which hosts cannot have their names in Azure, which does not distinguish case."""
+    known: dict[str, str] = {}
+    for name in names:
+        if not HOST_NAME.fullmatch(name):
+            yield (
+                f"host {name!r} cannot be a VM of Azure: a name has 1 to 60 letters, digits and "
+                "hyphens, and neither begins nor ends with a hyphen"
+            )
+        other = known.setdefault(name.lower(), name)
+        if other != name:
+            yield f"hosts {other!r} and {name!r} have one name in Azure; name one differently"
+
+
+def _unsuitable(vm: Vm, options: Options) -> Iterator[str]:
+    """Why a VM cannot have its size, and what to do about it."""
+    if not vm.accelerated and ALWAYS_ACCELERATED.fullmatch(vm.vm_size):
+        yield (
+            "should have accelerated networking off, "
+            f"but size {vm.vm_size} is always accelerated; choose a size of version 4 or 3, "
+            "for example Standard_D8s_v4, for all hosts that are compared"
+        )
+    arm = bool(ARM.fullmatch(vm.vm_size))
+    if arm != ("arm64" in options.image.lower()):
+        processor, other = ("an Arm", "server-arm64") if arm else ("an x86", "server")
+        yield (
+            f"has size {vm.vm_size} with {processor} processor, for which image {options.image} is "
+            "not; give hosts.options.image one, for example "
+            f"Canonical:ubuntu-24_04-lts:{other}:latest"
+        )
 
 
 def _who(pair: Pair) -> str:
@@ -158,11 +197,6 @@ def _problems(options: Options, pair: Pair) -> Iterator[str]:
         options.remote_region or any(end.region for end in ends)
     ):
         yield f"set hosts.options.remote_region, or the region of {pair.server} in vms"
-    if rule.gateway == "ExpressRoute" and not options.expressroute_circuit:
-        yield (
-            "set hosts.options.expressroute_circuit to the resource id of an existing circuit "
-            "(az network express-route list --query [].id)"
-        )
     if options.subnet and (rule.network or rule.client_network or rule.subnet != "hosts"):
         yield (
             "hosts.options.subnet is an existing network, in which this cannot be made; "
@@ -188,6 +222,8 @@ def _apply(pair: Pair, client: _Needs, server: _Needs, options: Options) -> None
         region = server.level("region", usual)
         client.add(who, network=rule.client_network or HOME_NETWORK)
         server.add(who, network=_far(rule.network, region, usual), region=region)
+        if region != client.level("region", options.region):
+            server.setdefault("zone", ("", who))
         return
     client.add(who, network=client.level("network", HOME_NETWORK))
     server.add(who, network=rule.network or HOME_NETWORK)
@@ -243,16 +279,11 @@ def _joined(experiment: Experiment, options: Options, vms: dict[str, Vm]) -> Top
             # a NAT gateway precedes the client's own address
             admitted.append((b, f"ip-nat-{a}" if ends[0]["nat"] else f"ip-{pair.client}"))
         for mine, far in (ends, ends[::-1]) if rule.gateway else ():
-            vpn, one = rule.gateway == "Vpn", f"{pair.placement}-{mine['name']}"
-            other = f"{pair.placement}-{far['name']}" if vpn else ""
+            one, other = (f"{pair.placement}-{end['name']}" for end in (mine, far))
             place = {"name": one, "network": mine["name"], "region": mine["region"]}
-            sku = options.vpn_sku if vpn else options.expressroute_sku
-            gateways[one] = place | {"kind": rule.gateway, "sku": sku}
-            connections[one, other] = place | {
-                "name": f"cn-{one}-{other}",
-                "one": one,
-                "other": other,
-            }
+            gateways[one] = place | {"kind": rule.gateway, "sku": options.vpn_sku}
+            link = {"name": f"cn-{one}-{other}", "one": one, "other": other}
+            connections[one, other] = place | link
     groups = {v.ppg: v for v in vms.values() if v.ppg}
     return Topology(
         vms=list(vms.values()),

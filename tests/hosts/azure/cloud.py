@@ -135,6 +135,8 @@ class Cloud:
         self.born = {}
         """When each group was made."""
         self.history = []
+        self.kept = {}
+        """Resources that refuse to be deleted, until when."""
         self.scattered = False
         """Proximity placement groups do not keep their members together."""
 
@@ -387,7 +389,9 @@ class Cloud:
                 running.stop()
 
         def work():
-            if self._fault("delete", name):
+            refusing = [w for w, until in self.kept.items() if w.startswith(inside)]
+            refusing = [w for w in refusing if self.kept[w] > self.clock()]
+            if refusing or self._fault("delete", name):
                 group["properties"]["provisioningState"] = "Succeeded"
                 return
             for store in (self.resources, self.deployments):

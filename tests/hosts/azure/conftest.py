@@ -27,7 +27,6 @@ PRICES = {
     "Standard_D4s_v4": 0.2,
     "Standard_D2s_v5": 0.1,
     "VpnGw1AZ": 0.2,
-    "ErGw1AZ": 0.2,
     "disk StandardSSD_LRS": 0.0,
     "public address": 0.0,
     "nat gateway": 0.0,
@@ -138,7 +137,8 @@ def az(cloud, clock, monkeypatch):
             }
         return out
 
-    monkeypatch.setattr(az_module, "Az", lambda *_, **__: direct)
+    monkeypatch.setattr(az_module, "_once", direct.once)
+    monkeypatch.setattr(az_module, "find_az", lambda: "az")
     monkeypatch.setattr(azure, "guests", guests)
     monkeypatch.setattr(azure, "paths", seen)
     monkeypatch.setattr(azure, "RETRY_PAUSES_S", (30.0, 100.0))
@@ -265,12 +265,9 @@ def price_list(tmp_path, monkeypatch):
 
 def preflight(declared, workload=None):
     """What the checks find, with what Azure says that it would create."""
-    findings = azure._proposal(declared, workload or Workload())
-    rows = list(
-        checks.examine(
-            findings, azure._runner(findings.options.subscription), azure._rehearse
-        )
-    )
+    findings = azure._proposals(declared, workload or Workload())[0]
+    name = findings.options.subscription
+    rows = list(checks.examine(findings, name, azure._rehearse))
     assert all(fine for _, _, fine in rows) == (
         not findings.problems + findings.elsewhere
     )

@@ -28,32 +28,38 @@ class Clock:
 
 
 class DirectAz:
-    """Stands where `netperf_lib.hosts.azure.az.Az` stands."""
+    """Stands where `netperf_lib.hosts.azure.az._once` stands, below all that is repeated."""
 
-    def __init__(self, cloud):
+    def __init__(self, cloud, **others):
         self.cloud = cloud
+        self.clouds = {"emulated": cloud, SUBSCRIPTION: cloud, **others}
+        """By name or id of a subscription."""
+        self.selected = "emulated"
         self.commands = []
-        self.interrupt_at = None
-        self.interrupt_when = None
-        self.interrupt_after = False
-        self.stopping = lambda: None
-        """Called when it is interrupted."""
+        self.before = self.after = lambda index, words: None
+        """Called around every command; what the first returns in a list is the answer."""
 
-    def __call__(self, *words):
+    def once(self, command, title):
+        words = tuple(command[1 : command.index("--output")])
+        where = command[command.index("--output") + 2 :]
         index = len(self.commands)
         self.commands.append(words)
-        due = index == self.interrupt_at or bool(
-            self.interrupt_when and self.interrupt_when(words)
-        )
-        if due and not self.interrupt_after:
-            self.stopping()
-            raise KeyboardInterrupt
+        if answer := self.before(index, words):
+            return answer[0]
         try:
-            return self._run(*words)
+            self.cloud = self.clouds[where[1] if where else self.selected]
+            found = self(*words)
+        except AzError as failure:
+            text = f"{title}: {failure}"
+            raise AzError(
+                text, code=failure.code, kind=failure.kind, wait_s=failure.wait_s
+            ) from None
         finally:
-            if due:
-                self.stopping()
-                raise KeyboardInterrupt
+            answer = self.after(index, words)
+        return answer[0] if answer else found
+
+    def __call__(self, *words):
+        return self._run(*words)
 
     def _run(self, *words):
         first = next((i for i, w in enumerate(words) if w.startswith("--")), len(words))
@@ -85,12 +91,15 @@ class DirectAz:
         return answer.body
 
     def _account_show(self, one, _):
-        if one.get("subscription", "emulated") not in (SUBSCRIPTION, "emulated"):
+        name = one.get("subscription", self.selected)
+        if name not in self.clouds:
             raise AzError(
-                "no such subscription", code="SubscriptionNotFound", kind="subscription"
+                "no such subscription", code="SubscriptionNotFound", kind="permission"
             )
+        cloud = self.clouds[name]
+        ids = [n for n, known in self.clouds.items() if known is cloud]
         user = {"name": "tester", "type": "user"}
-        return {"id": SUBSCRIPTION, "name": "emulated", "state": "Enabled", "user": user}
+        return {"id": ids[-1], "name": ids[0], "state": "Enabled", "user": user}
 
     def _rest(self, one, _):
         return self.cloud.request("GET", one["url"].partition("?")[0]).body

@@ -64,6 +64,12 @@ def apply(cloud, new, old):
     """Check a resource that is being written, and fill in what Azure fills in."""
     kind = new["type"].lower()
     refuse(kind not in RULES, "InvalidResourceType", kind)
+    name = new["name"]
+    refuse(
+        not re.fullmatch(r"[A-Za-z0-9]([\w.-]{0,78}\w)?", name),
+        "InvalidResourceName",
+        name,
+    )
     RULES[kind](cloud, new, old)
     if not kind.endswith("proximityplacementgroups"):
         new["properties"]["provisioningState"] = "Succeeded"
@@ -193,6 +199,8 @@ def _nic(cloud, new, old):
 def _vm(cloud, new, old):
     _plain(cloud, new, old)
     p, zones = new["properties"], new.get("zones")
+    host = p["osProfile"]["computerName"]
+    refuse(re.search(r"[_.]|^-|-$", host) or len(host) > 64, "InvalidParameter", host)
     if old:
         before = old["properties"]["osProfile"]["customData"]
         changed = p["osProfile"]["customData"] != before or old.get("zones") != zones
@@ -200,6 +208,10 @@ def _vm(cloud, new, old):
     for entry in p["networkProfile"]["networkInterfaces"]:
         nic = _there(cloud, entry["id"], new)["properties"]
         nic["virtualMachine"] = {"id": new["id"]}
+        given = nic["ipConfigurations"][0]["properties"].get("publicIPAddress")
+        address = _there(cloud, given["id"], new) if given else {"zones": zones}
+        code = "ComputeResourceZoneConstraintDoesNotMatchPublicIPAddressZoneConstraint"
+        refuse(address.get("zones") != zones, code, new["id"])
     base = new["id"].rsplit("/providers/", 1)[0]
     disk = f"{base}/providers/Microsoft.Compute/disks/{p['storageProfile']['osDisk']['name']}"
     cloud.put(disk, {"location": new["location"], "properties": {"diskSizeGB": 30}})
@@ -225,10 +237,10 @@ def _connection(cloud, new, old):
     p = new["properties"]
     for where in _references(p):
         _there(cloud, where, {"id": new["id"]})  # the other end may be elsewhere
-    p["connectionStatus"] = "Connected"
-    if p["connectionType"] == "ExpressRoute":
-        return
     new["_key"] = p.pop("sharedKey")
+    refuse(
+        not re.fullmatch("[!-,./-}]{1,128}", new["_key"]), "InvalidSharedKey", new["id"]
+    )
     ends = [p[f"virtualNetworkGateway{n}"]["id"] for n in (2, 1)]
     p["connectionStatus"] = "Unknown"
     for other in cloud.resources.values():
@@ -248,7 +260,6 @@ RULES = {
     "microsoft.compute/virtualmachines": _vm,
     "microsoft.devtestlab/schedules": _plain,
     "microsoft.network/connections": _connection,
-    "microsoft.network/expressroutecircuits": _plain,
     "microsoft.network/loadbalancers": _balancer,
     "microsoft.network/natgateways": _plain,
     "microsoft.network/networkinterfaces": _nic,

@@ -8,6 +8,7 @@ from netperf_lib.hosts.azure.failures import error_of
 
 from .cloud import OTHER, SUBSCRIPTION
 from .conftest import PRICES, experiment, preflight
+from .test_place import interrupt
 
 SUBJECTS = ("login", "zones", "addresses", "access", "price", "time", "validation")
 
@@ -69,19 +70,19 @@ def test_addresses_that_are_free_are_counted(az, cloud):
 
 def test_going_on_is_not_stopped_by_its_own_quota(az, cloud, tmp_path):
     cloud.limits["westeurope", "PublicIPAddresses"] = 2
-    az.interrupt_after = True
-    az.interrupt_when = lambda words: words[:3] == ("deployment", "group", "create")
+    create = ("deployment", "group", "create")
+    az.after = lambda _, words: interrupt() if words[:3] == create else None
     with pytest.raises(KeyboardInterrupt):
         azure.up(experiment(), number=1, state=tmp_path)
-    az.interrupt_when = None
+    az.after = lambda *_: None
     cloud.settle()
     assert len(azure.up(experiment(), number=1, state=tmp_path).hosts) == 2
 
 
 def test_zones_are_those_of_the_subscription(az, tmp_path):
-    from netperf_lib.hosts.azure.az import locations
+    from netperf_lib.hosts.azure.az import Az, locations
 
-    here, other = (locations(az, s)["westeurope"] for s in (SUBSCRIPTION, OTHER))
+    here, other = (locations(Az(), s)["westeurope"] for s in (SUBSCRIPTION, OTHER))
     assert here != other
     made = azure.up(
         experiment("a b cross-zone", subscription="emulated"), number=1, state=tmp_path

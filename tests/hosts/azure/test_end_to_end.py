@@ -25,7 +25,7 @@ from .direct import DirectAz
 from .emulator import logout
 from .recordings import fault
 from .test_checks import SUBJECTS
-from .test_place import CIRCUIT, EVERY, outside
+from .test_place import EVERY, outside
 from .transcript import program, typed, whole_way
 
 
@@ -41,8 +41,7 @@ def test_every_placement_is_measured_once_and_removed(world, tmp_path):
     assert {p.split()[2] for p in EVERY} == set(PLACED)
     outside(world.cloud)
     before = json.dumps(world.cloud.resources, sort_keys=True)
-    own = {"expressroute_circuit": CIRCUIT, "prices": {"ErGw1AZ": 0.4}}
-    declared = experiment(*EVERY, **world.options(**own))
+    declared = experiment(*EVERY, **world.options())
     world.machines.without_vf.add("z")
     root = tmp_path / "data"
     pipeline.collect(

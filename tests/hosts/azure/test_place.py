@@ -1,5 +1,6 @@
 """Up, proven, down: against the emulated cloud in this process, on a clock of its own."""
 
+import datetime as dt
 import json
 import os
 import shutil
@@ -14,17 +15,14 @@ import pytest
 from netperf_lib import hosts
 from netperf_lib.errors import AzureError
 from netperf_lib.hosts import azure
-from netperf_lib.hosts.azure import az as az_module
-from netperf_lib.hosts.azure.failures import AzError
+from netperf_lib.hosts.azure.failures import AzError, read_failure
 from netperf_lib.hosts.azure.state import State
 
-from .cloud import BASE, SUBSCRIPTION, Cloud, Fault
+from .cloud import BASE, OTHER, SUBSCRIPTION, Cloud, Fault
 from .conftest import GUEST, SEEDS, experiment, nothing_is_left
-from .direct import DirectAz
 from .recordings import fault
 
 NET = f"{BASE}/resourceGroups/net/providers/Microsoft.Network"
-CIRCUIT = f"{NET}/expressRouteCircuits/c1"
 SUBNET = f"{NET}/virtualNetworks/v/subnets/x"
 VM = "Microsoft.Compute/virtualMachines"
 NIC = "Microsoft.Network/networkInterfaces"
@@ -38,18 +36,21 @@ EVERY = (
         "d y same-zone off",
     ),
     *("c r cross-region", "c q global-peering", "c v vnet-peering", "c l standard-lb"),
-    *("c i public-ip", "g n nat-gateway", "c w vpn", "c e expressroute"),
+    *("c i public-ip", "g n nat-gateway", "c w vpn"),
 )
 
 
 def outside(cloud):
     """What stands in the subscription already, and must stay as it is."""
     cloud.request("PUT", f"{BASE}/resourceGroups/net", {}, {"location": "westeurope"})
-    cloud.put(CIRCUIT, {})
     subnet = {"name": "x", "properties": {"addressPrefix": "10.1.0.0/24"}}
     space = {"addressPrefixes": ["10.1.0.0/16"]}
     network = {"addressSpace": space, "subnets": [subnet]}
     cloud.put(f"{NET}/virtualNetworks/v", {"properties": network})
+
+
+def interrupt():
+    raise KeyboardInterrupt
 
 
 def unproven(made):
@@ -60,7 +61,7 @@ def unproven(made):
 def test_every_placement_is_proven_and_removed(placed, cloud):
     outside(cloud)
     kept = dict(cloud.resources)
-    declared = experiment(*EVERY, expressroute_circuit=CIRCUIT)
+    declared = experiment(*EVERY)
     made = placed.put(declared)
     assert unproven(made) == []
     names = [n for p in declared.pairs for n in (p.client, p.server)]
@@ -119,11 +120,10 @@ def test_a_normal_removal_is_not_slower(placed, az, cloud, clock):
 
 def test_a_stop_cancels_before_it_deletes(placed, az):
     create = ("deployment", "group", "create")
-    az.interrupt_after = True
-    az.interrupt_when = lambda words: words[:3] == create
+    az.after = lambda _, words: interrupt() if words[:3] == create else None
     with pytest.raises(KeyboardInterrupt):
         placed.up()
-    az.interrupt_when = None
+    az.after = lambda *_: None
     placed.remove()
     verbs = [c[:3] for c in az.commands]
     deleted = verbs.index(("group", "delete", "--name"))
@@ -140,24 +140,27 @@ if os.environ.get("FAULTS"):
 def test_stopped_at_every_command_nothing_is_left(az, cloud, tmp_path, after, killed):
     """What is killed leaves its folder as it was at that moment; `make soak` lags by each seed."""
     declared = experiment("a b ppg")
-    az.interrupt_after = after
     stopped = True
     for index in range(1000):
         state, frozen = tmp_path / f"{index}", tmp_path / f"{index}-frozen"
         az.commands.clear()
-        az.interrupt_at = index
-        az.stopping = lambda state=state, to=frozen: shutil.copytree(
-            state, to, dirs_exist_ok=True
-        )
+
+        def stop(now, _, index=index, state=state, frozen=frozen):
+            if now == index:
+                if state.exists():
+                    shutil.copytree(state, frozen)
+                interrupt()
+
+        setattr(az, "after" if after else "before", stop)
         try:
             azure.up(declared, number=1, state=state)
             azure.down(declared, state=state)
             stopped = False
         except KeyboardInterrupt:
-            if killed:
+            if killed and frozen.exists():
                 shutil.rmtree(state)
                 frozen.rename(state)
-        az.interrupt_at = None
+        az.before = az.after = lambda *_: None
         if index % 3 == 2:
             # it may still be deleted
             with suppress(AzureError):
@@ -171,17 +174,12 @@ def test_stopped_at_every_command_nothing_is_left(az, cloud, tmp_path, after, ki
 
 def test_up_twice_places_once(placed, az, cloud, tmp_path):
     first = placed.up()
-    count = len(az.commands)
     assert placed.up() == first
-    assert {c[:2] for c in az.commands[count:]} == {("group", "show"), ("vm", "list")}
+    assert len(cloud.groups) == 1
     other = placed.up(number=2)
     with hosts.deployed(experiment(), number=1, state=tmp_path) as made:
         assert made == first
     assert list(cloud.groups) == [other.deployment_id]
-    with pytest.raises(
-        AzureError, match=r"placed by another declaration: run `npl down`"
-    ):
-        placed.up("a b ppg", number=2)
     cloud.stopped.add("a")
     with pytest.raises(
         AzureError, match=r"is stopped: a .VM deallocated.*run `npl down`"
@@ -205,9 +203,9 @@ def test_all_that_is_tagged_is_found_and_removed(placed, cloud, clock):
     for group in [g for g in cloud.groups.values() if g["name"] != "net"]:
         tags = {"netperf-experiment", "netperf-created", "netperf-expires", "team"}
         assert tags <= set(group["tags"])
-    (found,) = azure.leftovers()
-    assert azure.leftovers(expired=True) == []
-    azure.down_all([found])
+    (found,) = azure.leftovers(SUBSCRIPTION)
+    assert azure.leftovers(SUBSCRIPTION, expired=True) == []
+    azure.down_all(SUBSCRIPTION, [found])
     assert set(cloud.groups) == {"net"}
 
 
@@ -289,20 +287,128 @@ def test_what_does_not_hold_is_flagged(placed, cloud, monkeypatch):
         assert claim in flagged
 
 
-def test_the_subscription_of_a_deployment_is_kept(
-    placed, az, clock, tmp_path, monkeypatch
-):
+def test_the_subscription_of_a_deployment_is_kept(placed, az, clock, tmp_path):
     first = placed.up()
-    elsewhere = Cloud(step_s=4, clock=clock.now)  # another one is selected now
-    of_name = {SUBSCRIPTION: az, None: DirectAz(elsewhere)}
-    monkeypatch.setattr(az_module, "Az", lambda subscription, **_: of_name[subscription])
+    elsewhere = az.clouds[OTHER] = Cloud(step_s=4, clock=clock.now)
+    az.selected = OTHER
     assert placed.up() == first
-    assert not elsewhere.requests
+    assert not elsewhere.groups
     with (
         State.locked(tmp_path) as store,
         pytest.raises(AzureError, match="and this is another"),
     ):
         store.begin(2, 0, "probe", "another", {})
+
+
+@pytest.mark.parametrize("index", range(1, 9))
+def test_what_is_selected_meanwhile_changes_nothing(placed, az, cloud, clock, index):
+    elsewhere = az.clouds[OTHER] = Cloud(step_s=4, clock=clock.now)
+
+    def select(now, _):
+        az.selected = OTHER if now >= index else az.selected
+
+    az.before = select
+    placed.up()
+    placed.remove()
+    assert not elsewhere.groups
+
+
+def test_what_is_asked_for_leftovers_is_one_subscription(placed, az, clock):
+    placed.up()
+    az.clouds[OTHER] = Cloud(step_s=4, clock=clock.now)
+    identity, name = azure.subscription()
+    az.selected = OTHER
+    assert (identity, name) == (SUBSCRIPTION, "emulated")
+    azure.down_all(identity, azure.leftovers(identity))
+    nothing_is_left(placed.cloud, placed.state / "none")
+
+
+def test_a_continued_up_is_not_born_expired(placed, az, cloud, tmp_path, monkeypatch):
+    def login(_, words):
+        if words[:2] == ("group", "create"):
+            raise AzError("sign-in frequency", code="AADSTS70043", kind="login")
+
+    az.before = login
+    with pytest.raises(AzError):
+        placed.up()
+    with State.locked(tmp_path) as store:
+        (record,) = store.records()
+        for tag in ("netperf-created", "netperf-expires"):
+            record.tags[tag] = record.tags[tag].replace("2026", "2025")
+        store.write()
+    az.before = lambda *_: None
+    placed.up()
+    (group,) = cloud.groups.values()
+    assert group["tags"]["netperf-expires"] > f"{dt.datetime.now(dt.UTC):%Y-%m-%dT%H}"
+    assert azure.leftovers(SUBSCRIPTION, expired=True) == []
+    placed.remove()
+
+
+# what goes wrong
+
+
+def broken(_, words):
+    """A failure that nobody knows."""
+    raise read_failure("az", 1, "ERROR: 'tokenType'\n")
+
+
+@pytest.mark.parametrize("index", range(5))
+def test_a_removal_goes_on_whatever_az_says(placed, az, index):
+    placed.up()
+    begun = len(az.commands)
+    az.before = lambda now, words: broken(now, words) if now == begun + index else None
+    placed.remove()
+
+
+def test_a_look_that_fails_once_is_repeated(placed, az):
+    failed = []
+
+    def once(now, words):
+        if words not in failed:
+            failed.append(words)
+            broken(now, words)
+
+    az.before = once
+    assert unproven(placed.up()) == []
+    az.before = lambda *_: None
+    placed.remove()
+
+
+def test_a_create_whose_answer_was_lost_is_started_again(placed, az):
+    lost = []
+
+    def lose(_, words):
+        if words[:3] == ("deployment", "group", "create") and not lost:
+            lost.append(words)
+            return [None]
+        return None
+
+    az.before = lose
+    assert unproven(placed.up()) == []
+    placed.remove()
+
+
+@pytest.mark.parametrize("minutes", [15, 40])
+def test_a_resource_that_cannot_be_deleted_yet_is_waited_for(
+    placed, cloud, clock, capsys, minutes
+):
+    placed.up("c w vpn")
+    where = next(w for w in cloud.resources if "virtualnetworkgateways" in w)
+    cloud.kept[where] = clock.now() + minutes * 60
+    placed.remove()
+    assert "is not gone yet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seen", ["placed", "deleting"])
+def test_an_interrupt_says_what_may_cost_money(placed, az, capsys, seen):
+    placed.up()
+    verb = {"placed": ("group", "show"), "deleting": ("group", "delete")}[seen]
+    az.before = lambda _, words: interrupt() if words[:2] == verb else None
+    with pytest.raises(KeyboardInterrupt):
+        azure.down(experiment(), state=placed.state)
+    az.before = lambda *_: None
+    assert "may exist and cost money: run `npl down`" in capsys.readouterr().err
+    placed.remove()
 
 
 # what Azure refuses
@@ -340,28 +446,28 @@ def test_capacity_found_later_leads_to_the_next_alternative(placed, cloud, code)
     [
         (
             fault("quota-total-regional-cores", "validate", "b$"),
-            "QuotaExceeded: .*ask for more",
+            "QuotaExceeded: .*a quota is raised at",
         ),
         (
             fault("403-authorization-storage", match="PUT .*resourcegroups/npl-[^/]*$"),
-            "role Contributor",
+            "ask an owner of the subscription for it .a role",
         ),
         (
             fault("RequestDisallowedByPolicy", "resource", NIC),
-            "a policy or lock forbids it",
+            "an exemption from a policy or lock",
         ),
         (fault("401-expired-token", match="GET .*usages"), "run `az login`"),
-        (fault("quota-total-regional-cores", "resource", VM), "ask for more"),
+        (fault("quota-total-regional-cores", "resource", VM), "quota is raised"),
         (Fault("request", "PUT .*deployments/npl-1", 404, "InvalidX", "y"), "InvalidX"),
     ],
 )
 def test_what_cannot_be_helped_stops_at_once(placed, az, cloud, failing, said):
     cloud.faults.append(replace(failing))
-    declared = experiment(alternative_zones=True, alternative_sizes=["Standard_D2s_v5"])
+    declared = experiment(alternative_zones=True)
     with pytest.raises(AzureError, match=said) as caught:
         placed.put(declared)
     assert "\n" not in str(caught.value)
-    assert len([c for c in az.commands if c[:2] == ("group", "create")]) <= 1
+    assert len({c for c in az.commands if c[:2] == ("group", "create")}) <= 1
     placed.remove()
 
 
@@ -390,9 +496,7 @@ def test_a_locked_group_does_not_keep_the_others(placed, cloud, tmp_path):
         placed.up(number=number)
     locked = next(g for g in cloud.groups if g.endswith("d1"))
     cloud.faults.append(fault("ScopeLocked", match=f"DELETE .*{locked}$", times=9))
-    with pytest.raises(
-        AzureError, match=f"{locked} cannot be deleted: .*a policy or lock"
-    ):
+    with pytest.raises(AzureError, match=f"{locked} cannot be deleted: .*policy or lock"):
         azure.down(experiment(), state=tmp_path)
     assert list(cloud.groups) == [locked]
     assert list(tmp_path.rglob("id_ed25519"))

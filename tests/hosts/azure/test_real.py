@@ -57,7 +57,8 @@ def declared():
 def test_placed_proven_measured_once_and_removed(tmp_path, monkeypatch):
     record.program(tmp_path / "bin", find_az(), Path("azure-transcript.jsonl").absolute())
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    before = {g.name for g in azure.leftovers()}
+    identity, _ = azure.subscription()
+    before = {group.name for group in azure.leftovers(identity)}
     try:
         shown, codes = whole_way(declared(), tmp_path, program(tmp_path))
         Path("azure-transcript.txt").write_text(shown, "utf-8")
@@ -67,4 +68,4 @@ def test_placed_proven_measured_once_and_removed(tmp_path, monkeypatch):
     assert "NOT TRUE" not in shown
     runs = load(tmp_path / "results" / "real")
     assert set(runs["status"]) == {"ok"}, runs["error"].to_list()
-    assert {g.name for g in azure.leftovers()} <= before
+    assert {group.name for group in azure.leftovers(identity)} <= before

@@ -7,7 +7,7 @@ import pytest
 
 from netperf_lib import pipeline
 from netperf_lib.experiment.yaml import load_experiment
-from netperf_lib.hosts import azure
+from netperf_lib.hosts import Workload, azure
 
 from ...conftest import REPO
 from . import arm, schemas
@@ -21,7 +21,7 @@ SHIPPED = {p.stem: p for p in EVERY if load_experiment(p).hosts.source == "azure
 
 def parameters(declared, folder):
     """What a deployment hands over to the template."""
-    findings = azure._proposal(declared)
+    findings = azure._proposals(declared, Workload())[0]
     findings.allow_from = ("192.0.2.7/32",)
     with azure.State.locked(folder) as store:
         return azure._Attempt(findings, store).parameters()["parameters"]
