@@ -33,7 +33,16 @@ from .observe import (
     observe,
 )
 from .result import unit_of, value_words
-from .runs import ENDS, HOSTS, MEASUREMENT, ROWS_ALONE, Observed, no_factor, status_counts
+from .runs import (
+    ENDS,
+    HOSTS,
+    MEASUREMENT,
+    ROWS_ALONE,
+    Observed,
+    no_factor,
+    status_counts,
+    warned,
+)
 from .samples import Sample, judge_samples
 
 THESE = "for these VMs"
@@ -358,7 +367,7 @@ def sample_of(p: Sides, *, declared: bool = True) -> Sample:
     ]
     if not empty:  # the level that every table and figure gives
         about["medians"] = obs.value(p.a), np.nan if p.limit else obs.value(p.b)
-    warnings = _lost(obs, names, both)
+    warnings = [*_lost(obs, names, both), *_warned(obs, names, both)]
     if MEASUREMENT not in obs.by:
         hosts = [{*_held(obs, end, [c])} for c in both for end in HOSTS]
         warnings = _false_claims(obs, {*map(str, set().union(*hosts))}) + warnings
@@ -428,6 +437,13 @@ def _lost(obs: Observations, names: Sequence[str], both: Sequence[str]) -> list[
         for name, loss in losses.items()
         if loss > NOTICEABLE and obs.unit == "bps"
     ]
+
+
+def _warned(obs: Observations, names: Sequence[str], both: Sequence[str]) -> list[str]:
+    """Count the runs of each side that carry a warning."""
+    sides = [obs.runs[obs.runs["condition"] == c] for c in both]
+    told = [warned(runs, name) for name, runs in zip(names, sides, strict=False)]
+    return [words for words in told if words]
 
 
 def _false_claims(obs: Observations, hosts: Collection[str]) -> list[str]:

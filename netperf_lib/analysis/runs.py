@@ -15,7 +15,7 @@ import pandas as pd
 from ..errors import UsageError, did_you_mean
 from ..experiment.factors import FACTORS, NOT_FACTORS, dimensions, factor, plain
 from ..experiment.origin import Origin, joined
-from ..metrics import METRICS, PAGES
+from ..metrics import METRICS, PAGES, plural
 
 Codes: TypeAlias = npt.NDArray[np.int64]
 """The number of each row's level; -1 stands for null."""
@@ -224,6 +224,21 @@ def ok_runs(data: Any) -> pd.DataFrame:
     """Return the runs that count, of an experiment or its table: complete, and not excluded."""
     runs = table_of(data)
     return runs[states(runs)[0]].copy()
+
+
+def warned(runs: pd.DataFrame, name: str = "") -> str:
+    """Return how many of these runs carry a warning, with a frequent one; empty if none does.
+
+    The collector warns of a busy processor, of segments sent again, of a clock that jumped; a
+    reader of what a log leaves open. `name` is what the runs are of.
+    """
+    if "warnings" not in runs or not runs["warnings"].notna().any():
+        return ""
+    told = runs["warnings"].dropna()
+    whose = f" of {name}" if name else ""
+    number = f"{len(told):,} of {plural(len(runs), 'run')}{whose}"
+    verb = "carries" if len(told) == 1 else "carry"
+    return f"{number} {verb} a warning, such as “{told.value_counts().index[0]}”"
 
 
 def headline_metrics(data: Any) -> list[str]:

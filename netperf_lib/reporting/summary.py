@@ -12,7 +12,7 @@ from ..analysis.details import overview
 from ..analysis.history import measurements
 from ..analysis.intervals import DEPLOYMENTS
 from ..analysis.lead import Lead, opening
-from ..analysis.runs import status_counts, table_of
+from ..analysis.runs import ok_runs, status_counts, table_of, warned
 from ..analysis.tables import Table
 from ..analysis.words import Headline, Words
 from ..data.layout import Store
@@ -108,6 +108,7 @@ class Summary:
         lost = (
             f"{plural(failed, 'run')} of {len(runs)} failed and {excluded} were excluded"
         )
+        told = warned(ok_runs(runs))
         lines = {
             f"The {'verdicts' if family else 'values'} hold for these {where} and the hours in "
             f"which they were measured.{few if deployments < DEPLOYMENTS else ''}": True,
@@ -117,6 +118,7 @@ class Summary:
             "as one.": unknown,
             f"Not decided: {'; '.join(undecided)}.": undecided,
             f"{lost}; none are used.": failed or excluded,
+            f"{told}. The page on quality counts them.": told,
         }
         return Words("\n".join(f"- {line}" for line, holds in lines.items() if holds))
 
