@@ -7,6 +7,7 @@ no link is followed to write or remove.
 from __future__ import annotations
 
 import atexit
+import errno
 import hashlib
 import os
 import re
@@ -33,6 +34,8 @@ Location = str | os.PathLike[str]
 _DRAFT = re.compile(r"\.(staging-|.+\.)[0-9a-f]{32}")
 """Name of a file or folder while it is being written."""
 _DAY_S = 24 * 3600
+DOCUMENT_BYTES = 1 << 26
+"""Largest document of an experiment that is read."""
 _COPIES: dict[str, Path] = {}
 """Where the copy of a URL is."""
 _STORED: dict[Path, int] = {}
@@ -166,19 +169,69 @@ def names(folder: Path) -> list[str]:
         return []
 
 
-def plain_file(folder: Path, name: str) -> Path:
-    """Return the path of a file that stands in a folder itself.
+class UnusableFileError(StoreError, ValueError):
+    """Something else than a plain file of sensible size stands where a file is expected."""
 
-    ValueError for a link, a device or a path to elsewhere: a folder of others may hold a link to a
-    key, and a device may never end.
+
+def is_there(path: str | Path) -> bool:
+    """Return whether there is a file, a folder or a link.
+
+    Only "no such file" means that there is none: any other failure is an error of now.
     """
-    path = folder / name
-    inside = Path(name).name == name and not folder.is_symlink()
-    if not inside or not stat.S_ISREG(path.lstat().st_mode):
-        raise ValueError(
-            f"{name!r} is no plain file of this folder, but leads to elsewhere"
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        # below a link to itself there is something, which is refused when it is read
+        if error.errno != errno.ELOOP:
+            raise
+    return True
+
+
+def plain_file(folder: Path, name: str, most: int = 1 << 40) -> Path:
+    """Return the path of a plain file below a folder that anybody may have written.
+
+    UnusableFileError for a link on the way, a path to elsewhere, a folder, a device, a pipe, and
+    a file of more than `most` bytes: a link may lead to a key, and a device may never end.
+    FileNotFoundError if there is nothing.
+    """
+    path, parts = folder, Path(name).parts
+    if Path(name).is_absolute() or ".." in parts:
+        raise UnusableFileError(
+            f"{name!r} is no file of this folder, but leads to elsewhere"
+        )
+    status = None
+    for part in parts:
+        path = path / part
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            raise UnusableFileError(
+                f"{path}: a link to elsewhere, which is not read; remove it"
+            )
+    if status is None or not stat.S_ISREG(status.st_mode):
+        raise UnusableFileError(
+            f"{path}: no plain file; remove it, or restore it from a copy"
+        )
+    if status.st_size > most:
+        raise UnusableFileError(
+            f"{path}: larger than {most:,} bytes; restore it from a copy"
         )
     return path
+
+
+def read_plain(folder: Path, name: str, most: int = DOCUMENT_BYTES) -> bytes:
+    """Return the bytes of a plain file below a folder that anybody may have written.
+
+    Everything below the folder of an experiment is read by this function, but logs and parquet,
+    whose readers take the path that `plain_file` returns. UnusableFileError as there, and
+    FileNotFoundError if there is nothing.
+    """
+    path = plain_file(folder, name, most)
+    # it may have been replaced since: neither a link is followed, nor a pipe waited for
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    with open(path, "rb", opener=lambda name, _: os.open(name, flags)) as file:
+        return file.read(most)
 
 
 def own_path(folder: Path, name: str) -> Path:

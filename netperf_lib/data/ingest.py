@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import os
 import re
 import sys
 import warnings
@@ -32,7 +33,16 @@ from ..errors import ParseError, StoreError, explain
 from ..tools import readers
 from ..tools.parsed import ParsedRun
 from . import connections, logs
-from .files import Location, explained, names, own_path, send_back, temporary, tidy
+from .files import (
+    Location,
+    explained,
+    names,
+    own_path,
+    plain_file,
+    send_back,
+    temporary,
+    tidy,
+)
 from .layout import RawFolder, Store, block_of, is_leading, stores
 from .shipped import PACKAGE_FOLDER
 from .tables import SCHEMAS, PartWriter, TableName, detail, run_row, runs_table
@@ -45,6 +55,12 @@ RATES = ("throughput_bps", "throughput_sent_bps")
 DETAIL: tuple[TableName, ...] = ("samples", "percentiles", "intervals")
 _PART = re.compile(r"(d\d+-r\d+-\d+|part-\w+)\.parquet")
 """Name of a part; the second form is that of older versions."""
+_ALWAYS = "run_id experiment status order round deployment attempt".split()
+"""Columns that each part has whose table has them."""
+_MOST_ROWS = 1 << 24
+"""Rows of a part whose raw runs are not there."""
+_ROWS_PER_BYTE = 4
+"""Rows of details that a byte of a log can give at most; logs may be packed."""
 _SOURCES = "errors.py metrics.py data/**/*.py experiment/**/*.py tools/**/*.py".split()
 
 
@@ -92,6 +108,18 @@ class Tables:
         blocks = self.blocks or found  # there may be no raw runs
         return {block: folder / f"{block}.parquet" for block in found if block in blocks}
 
+    def most_rows(self, table: TableName, block: str) -> int | None:
+        """Return how many rows a part can have at most; None if there are no raw runs."""
+        folders = self.blocks.get(block)
+        if folders is None:
+            return None
+        if table == "runs":
+            return len(folders)
+        raw = self.store.path / "raw"
+        logs = [log for name in set(folders.values()) for log in os.scandir(raw / name)]
+        size = sum(log.stat(follow_symlinks=False).st_size for log in logs)
+        return size * _ROWS_PER_BYTE
+
 
 def _part(folder: Path, table: TableName, block: str) -> Path:
     return folder / "tables" / table / f"{block}.parquet"
@@ -134,16 +162,42 @@ def _footer(part: Path) -> dict[str, Any]:
     return {}
 
 
-def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
-    """Return these columns, or all; StoreError if the part is damaged."""
+def read_part(part: Path, table: TableName, most: int | None = None) -> pa.Table:
+    """Return a part of a table.
+
+    StoreError if it is damaged, or is no part of this table: a column that every run has is
+    missing, one has another type, or there are more than `most` rows.
+    """
     try:
-        return pq.read_table(part, columns=columns, page_checksum_verification=True)
+        plain = plain_file(part.parent, part.name)
+        with pq.ParquetFile(plain, page_checksum_verification=True) as file:
+            wrong = _wrong_part(file, SCHEMAS[table], most)
+            if wrong is None:
+                return file.read()
     except (pa.ArrowException, OSError) as error:
         if getattr(error, "errno", None):
             raise
-        why = f"damaged ({' '.join(str(error).split())[:200]})"
-        how = "remove the folder `tables`; it is rebuilt from the raw logs"
-        raise StoreError(f"{part}: {why}; {how}") from None
+        wrong = f"damaged ({' '.join(str(error).split())[:200]})"
+    how = "remove the folder `tables`; it is rebuilt from the raw logs"
+    raise StoreError(f"{part}: {wrong}; {how}")
+
+
+def _wrong_part(file: pq.ParquetFile, schema: pa.Schema, most: int | None) -> str | None:
+    """Return why a file is no part of a table with this schema."""
+    rows, found = file.metadata.num_rows, file.schema_arrow
+    for name in dict.fromkeys([*found.names, *_ALWAYS]):
+        if found.names.count(name) != 1:
+            if name in schema.names:
+                return f"the column {name} is missing, or there twice"
+            continue
+        expected = pa.string()
+        if name in schema.names:
+            expected = schema.field(name).type
+        if not found.field(name).type.equals(expected):
+            return f"the column {name} is {found.field(name).type}, not {expected}"
+    if rows > (_MOST_ROWS if most is None else most):
+        return f"{rows:,} rows, which are more than these runs can give"
+    return None
 
 
 def current(store: Store, table: TableName) -> Tables:
@@ -239,22 +293,26 @@ def _ingest(
                 ):  # it has no raw runs
                     own_path(folder, name).unlink()
     tasks = [
-        (tables.store, tables.folder, block, tables.blocks[block], generation)
+        (tables.store, tables.folder, block, generation)
         for tables in several
         for block, generation in tables.behind.items()
     ]
-    total, done = sum(len(folders) for _, _, _, folders, _ in tasks), 0
-    for (_, _, _, folders, _), _ in run_all(make_part, tasks, executor):
-        done += len(folders)
+    runs = {
+        (t.store.path, block): len(t.blocks[block]) for t in several for block in t.behind
+    }
+    total, done = sum(runs.values()), 0
+    for (store, _, block, _), _ in run_all(make_part, tasks, executor):
+        done += runs[store.path, block]
         if progress:
             progress(done, total)
     return done
 
 
-def make_part(
-    store: Store, into: Path, block: str, folders: Mapping[str, str], generation: str
-) -> None:
-    """Read the runs of a block, given with their folders, and write its part of every table.
+def make_part(store: Store, into: Path, block: str, generation: str) -> None:
+    """Read the runs of a block, and write its part of every table.
+
+    The runs are looked up here, since a task must be small: a pipe that is full when a worker dies
+    would make others wait for ever.
 
     Only files named in the record are read, and only if unchanged since they were measured. A run
     whose record or logs were damaged or changed gets a row that says so, without figures.
@@ -264,7 +322,7 @@ def make_part(
     parts = {table: own_path(into, str(_part(Path(), table, block))) for table in SCHEMAS}
     with ExitStack() as stack:
         writers = {t: stack.enter_context(PartWriter(t, parts[t])) for t in DETAIL}
-        for raw, run_ids in store.raw_folders(folders):
+        for raw, run_ids in store.raw_folders(store.run_folders(block)):
             for run_id in run_ids:
                 if is_leading(run_id):
                     continue

@@ -1,18 +1,16 @@
 """The layout of an experiment. Only this module builds these paths.
 
-::
+Below the folder of an experiment::
 
-    <root>/<experiment>/experiment.yaml, plan.json      as declared, as scheduled; frozen by the
-    first run <root>/<experiment>/hosts/                          state of the source of the hosts
-    <root>/<experiment>/raw/<run_id>/run.json, *.out    immutable; complete once run.json exists,
-    which is written last <root>/<experiment>/raw/import-…/runs.json.gz, …    logs that were
-    imported together, and the records of their runs
-    <root>/<experiment>/digests/d01-r0001-0064.sha256   SHA-256 of every run.json, as `sha256sum
-    --check` reads it <root>/<experiment>/excluded/<run_id>.json          a run left out, and the
-    reason <root>/<experiment>/tables/<table>/d01-r0001-0064.parquet   delete at will; see
-    `netperf_lib.data.ingest` <root>/<experiment>/reports/                        delete at will
-    <root>/<experiment>/collector.lock                  locked by the active collector, which it
-    names
+    experiment.yaml, plan.json     as declared, as scheduled; the first run freezes the contrasts
+    hosts/                         state of the source of the hosts
+    raw/<run_id>/run.json, *.out   immutable; complete once run.json exists, written last
+    raw/import-…/runs.json.gz, …   logs that were imported together, and records of their runs
+    digests/d01-r0001-0064.sha256  SHA-256 of every run.json, as `sha256sum --check` reads it
+    excluded/<run_id>.json         a run that is left out, and the reason
+    tables/<table>/d01-r0001-0064.parquet   delete at will; see `netperf_lib.data.ingest`
+    reports/                       delete at will
+    collector.lock                 locked by the active collector, which it names
 """
 
 from __future__ import annotations
@@ -43,10 +41,12 @@ from .files import (
     explained,
     fcntl,
     is_copy,
+    is_there,
     local,
     names,
     own_path,
     plain_file,
+    read_plain,
     sha256_of,
     tidy,
     write,
@@ -76,6 +76,7 @@ _DECLARED = "experiment.yaml"
 _RUN_ID = re.compile(r"[\w+=@,-][\w.+=@,-]{0,250}")
 _MOST_RECORDS = 1 << 28
 """Unpacked bytes of the records of an import: some 200,000 runs."""
+_MOST_LOG = 1 << 30
 _DEPLOYMENTS = TypeAdapter(Deployment)
 _DEPLOYMENT = re.compile(r"deployment-(\d+)\.json")
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -127,10 +128,13 @@ class RawFolder:
         self.holds = RECORDS if self.name.startswith(IMPORT) else RECORD
         """The file with the records of its runs."""
 
+    def _read(self, name: str) -> bytes:
+        return read_plain(self.path.parent, f"{self.name}/{name}", _MOST_RECORDS)
+
     @cached_property
     def data(self) -> bytes:
         """Its run.json; FileNotFoundError, or ValueError for a link."""
-        return plain_file(self.path, RECORD).read_bytes()
+        return self._read(RECORD)
 
     @cached_property
     def record(self) -> dict[str, Any]:
@@ -148,7 +152,7 @@ class RawFolder:
             return {self.name: self.record}
         if self.digests is not None:
             self.file(RECORDS, self.record)
-        return imported_records(plain_file(self.path, RECORDS).read_bytes())
+        return imported_records(self._read(RECORDS))
 
     @property
     def change(self) -> str | None:
@@ -165,9 +169,13 @@ class RawFolder:
 
         ValueError if not, FileNotFoundError if there is none.
         """
-        expected, path = record["files"][name], self.path / name
+        expected = record["files"][name]
+        path = self.path / name
+        if Path(name).name != name:
+            raise ValueError(f"{name!r} is no file of this folder")
         if name not in self._checked:  # many runs share a log
-            if sha256_of(plain_file(self.path, name)) != expected:
+            plain_file(self.path.parent, f"{self.name}/{name}", _MOST_LOG)
+            if sha256_of(path) != expected:
                 raise ValueError(
                     f"{name} was changed after it was measured (its digest differs)"
                 )
@@ -180,10 +188,22 @@ def block_of(run_id: str) -> str:
 
     For example ``d01-r0001-0064``.
     """
-    match = re.match(r"d(\d+)-r(\d+)(?:-|$)", run_id)
-    deployment, number = (int(match[1]), int(match[2])) if match else (0, 0)
+    deployment, number = _place(run_id)
     start = max(0, number - 1) // BLOCK_ROUNDS * BLOCK_ROUNDS
     return f"d{deployment:02d}-r{start + 1:04d}-{start + BLOCK_ROUNDS:04d}"
+
+
+def is_of_block(run_id: str, block: str) -> bool:
+    """Return whether a run belongs to a block of rounds."""
+    deployment, first, last = map(int, re.findall(r"\d+", block))
+    own, number = _place(run_id)
+    return own == deployment and first <= max(1, number) <= last
+
+
+def _place(run_id: str) -> tuple[int, int]:
+    """The deployment and the round of a run."""
+    match = re.match(r"d(\d+)-r(\d+)(?:-|$)", run_id)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def trial_of(run_id: str) -> str:
@@ -316,8 +336,7 @@ class Store:
     def declaration(self) -> Declaration:
         """Return what was declared before the first run and what was added later."""
         with explained(self.path / _DECLARED):
-            text = (self.path / _DECLARED).read_bytes()
-            found = _without_controls(yaml.load(text, _LOADER))  # noqa: S506
+            found = _without_controls(self._read_declared())
             if isinstance(found, dict):
                 found = _without(found, *RETIRED)
             written = Experiment.model_validate(found)
@@ -332,6 +351,20 @@ class Store:
             digest=_digest_of(document["frozen"]),
             added=tuple(c for c in written.contrasts if _same(c) not in known),
         )
+
+    def _read_declared(self) -> Any:
+        """Return the content of experiment.yaml.
+
+        It was written without aliases: a few lines of them may unfold to gigabytes.
+        """
+        text = read_plain(self.path, _DECLARED)
+        for event in yaml.parse(text, _LOADER):
+            if isinstance(event, yaml.AliasEvent):
+                how = "write what it stands for"
+                mark = event.start_mark
+                where = f"line {mark.line + 1 if mark else 1}: an alias of yaml"
+                raise StoreError(f"{self.path / _DECLARED}: {where}; {how}")
+        return yaml.load(text, _LOADER)  # noqa: S506
 
     def freeze(self, utc: str | None = None) -> dict[str, Any] | None:
         """Freeze the contrasts, unless an earlier run did; return the entry for every run.json."""
@@ -434,7 +467,7 @@ class Store:
         file = self.path / name
         with explained(file):
             try:
-                document = _without_controls(orjson.loads(file.read_bytes()))
+                document = _without_controls(orjson.loads(read_plain(self.path, name)))
             except FileNotFoundError:
                 return None
         if not isinstance(document, dict):
@@ -515,7 +548,7 @@ class Store:
         is something already, or the block wrote no run.json.
         """
         path = self.own(f"raw/{run_id}")
-        if path.exists():
+        if is_there(path):
             raise StoreError(f"{path}: is there already; raw runs are never overwritten")
         self.freeze()
         with appearing(path, durable=durable) as staged:
@@ -524,7 +557,7 @@ class Store:
             if not (staged / RECORD).is_file():
                 raise StoreError(f"run {run_id}: no {RECORD} was written")
             digests = self.own(f"digests/{block_of(run_id)}.sha256")
-            before = digests.read_bytes() if digests.exists() else b""
+            before = digests.read_bytes() if is_there(digests) else b""
             line = f"{sha256_of(staged / RECORD)}  raw/{run_id}/{RECORD}\n".encode()
             write(digests, before + line, durable=durable)
 
@@ -544,7 +577,8 @@ class Store:
         folder = self.path / "digests"
         wanted = {f"{block}.sha256" for block in (*blocks, block_of(IMPORT))}
         for file in wanted.intersection(names(folder)) if blocks else names(folder):
-            for line in (folder / file).read_text("utf-8", "replace").splitlines():
+            text = read_plain(self.path, f"digests/{file}").decode("utf-8", "replace")
+            for line in text.splitlines():
                 digest, _, name = line.partition("  raw/")
                 digests.setdefault(name.partition("/")[0], set()).add(digest)
         return digests
@@ -567,23 +601,28 @@ class Store:
         for name in sorted(inside):
             yield self.raw(name, digests.get(name)), inside[name]
 
-    def folders(self) -> list[str]:
-        """Return the names of the complete folders in ``raw/``, one for a run or an import."""
-        raw = self.path / "raw"
-        # quickly, as there may be many
-        return [
-            name
-            for name in names(raw)
-            if os.path.exists(f"{raw}/{name}/{RECORD}")  # noqa: PTH110
-        ]
+    def folders(self, block: str | None = None) -> list[str]:
+        """Return the names of the complete folders in ``raw/``, one for a run or an import.
 
-    def run_folders(self) -> dict[str, str]:
-        """Return the ids of the complete runs, sorted, each with its folder in ``raw/``."""
+        With a block, only those that may have runs in it.
+        """
+        raw = self.path / "raw"
+        found = names(raw)
+        if block is not None:
+            found = [n for n in found if is_of_block(n, block) or n.startswith(IMPORT)]
+        return [name for name in found if is_there(f"{raw}/{name}/{RECORD}")]
+
+    def run_folders(self, block: str | None = None) -> dict[str, str]:
+        """Return the ids of the complete runs, sorted, each with its folder in ``raw/``.
+
+        All, or those of one block of rounds.
+        """
         folders: dict[str, str] = {}
-        for name in self.folders():
+        for name in self.folders(block):
             ids = self.records(name) if name.startswith(IMPORT) else [name]
             folders |= dict.fromkeys(ids, name)
-        return dict(sorted(folders.items()))
+        wanted = [i for i in sorted(folders) if block is None or is_of_block(i, block)]
+        return {run_id: folders[run_id] for run_id in wanted}
 
     def run_ids(self) -> list[str]:
         """Return the ids of the complete runs, sorted."""
@@ -728,7 +767,7 @@ def imported_records(data: bytes) -> dict[str, dict[str, Any]]:
 def is_experiment(path: Location) -> bool:
     """Return whether a folder or URL is that of one experiment."""
     with explained(path):
-        return (local(path) / _DECLARED).exists()
+        return is_there(local(path) / _DECLARED)
 
 
 def experiments(root: Location) -> list[str]:
@@ -742,7 +781,7 @@ def experiments(root: Location) -> list[str]:
     with explained(root):
         folder = local(root)
         return [
-            str(folder / n) for n in names(folder) if (folder / n / _DECLARED).exists()
+            str(folder / n) for n in names(folder) if is_there(folder / n / _DECLARED)
         ]
 
 

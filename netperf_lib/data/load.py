@@ -316,7 +316,9 @@ def _frame(store: Store, table: TableName) -> pd.DataFrame:
             where = f"{store.url}: nothing was measured here yet"
             raise NotMeasured(f"{where}; run `npl collect` first")
         parts = [
-            read_part(p) for block, p in tables.parts(table).items() if block in runs
+            read_part(path, table, tables.most_rows(table, block))
+            for block, path in tables.parts(table).items()
+            if block in runs
         ]
         schema = SCHEMAS[table]
         # what a part lacks is null

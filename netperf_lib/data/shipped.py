@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from ..errors import UsageError
+from .files import is_there
 
 PathLike = str | os.PathLike[str]
 PACKAGE_FOLDER = Path(__file__).resolve().parent.parent
@@ -60,7 +61,7 @@ def located(path: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], str |
         return path, None
     working = Path.cwd()
     for folder in (working, *working.parents):
-        if (folder / text / "experiment.yaml").is_file():
+        if is_there(folder / text / "experiment.yaml"):
             return (path if folder == working else folder / text), None
     if (
         Path(text).parts[:2] == ("data", "recorded")

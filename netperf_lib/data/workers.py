@@ -54,13 +54,15 @@ def processes(count: int) -> Iterator[Executor | None]:
         return
     # not forked: threads of this process may hold locks that a copy of it would never see released
     context = multiprocessing.get_context("spawn")
-    watched, held = context.Pipe(duplex=False)
+    watched, kept = context.Pipe(duplex=False)
     with ProcessPoolExecutor(
         count, mp_context=context, initializer=_end_with, initargs=(watched,)
     ) as pool:
-        yield pool
-        # a worker that was killed may hold a lock for which the others would wait for ever
-        held.close()
+        try:
+            yield pool
+        finally:
+            # a worker that was killed may hold a lock for which the others would wait for ever
+            kept.close()
 
 
 def _end_with(watched: Connection) -> None:

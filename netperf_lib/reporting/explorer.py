@@ -25,7 +25,7 @@ from ..analysis.lead import lead_paragraph
 from ..analysis.limits import of_conditions
 from ..analysis.observe import Observations, levels, observe
 from ..analysis.runs import Observed, table_of
-from ..data.files import plain_file
+from ..data.files import read_plain
 from ..errors import StoreError, UsageError
 from ..experiment.factors import factor, plain, sort_levels
 from ..metrics import HEADLINES, METRICS, WRITTEN
@@ -188,7 +188,9 @@ def _logs(exp: Results, ids: Sequence[str]) -> Iterator[str]:
             record = folder.records[run_id]
             file = "client.out" if name == run_id else next(iter(record["files"]))
             first, last = (record.get("log") or {}).get("lines") or (1, None)
-            log = plain_file(folder.path, file).read_bytes().decode("utf-8", "replace")
+            log = read_plain(folder.path.parent, f"{folder.name}/{file}").decode(
+                "utf-8", "replace"
+            )
             text = "".join(log.splitlines(keepends=True)[first - 1 : last])
         except (OSError, ValueError, KeyError, TypeError, StoreError):  # others made it
             text = ""
