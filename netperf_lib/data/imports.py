@@ -24,7 +24,7 @@ from ..experiment.factors import LOG_NAME
 from ..experiment.model import Experiment
 from ..experiment.origin import Measured, Origin
 from ..metrics import in_words, plural
-from ..tools import identity, readers
+from ..tools import connections, identity, readers
 from ..tools.parsed import ParsedRun
 from . import logs
 from .files import Location, explained, is_url, sha256_of
@@ -83,6 +83,8 @@ class LoggedRun:
     """Digest of the log and of the run's position in it."""
     identity: str | None
     """What no other run's lines can hold; None: two runs can print the same lines."""
+    connections: frozenset[tuple[str, str]]
+    """Its connections: this end, and the other one."""
     parsed: ParsedRun
     labels: Mapping[str, Any]
     """Values of the labels, typed; a label that is not given is absent."""
@@ -141,6 +143,8 @@ def understand(
     """
     runs, left_out = _labelled(files, labels, pattern, progress)
     runs, again = _once(runs)
+    runs, ends = _without_other_ends(runs)
+    again += ends
     if pattern is None:
         runs = _with_parts(runs)
     _refuse_equal(runs)
@@ -266,6 +270,7 @@ def _runs(
                 end=end,
                 digest=digest.hexdigest(),
                 identity=identity("\n".join(lines[run.line - 1 : end])),
+                connections=connections("\n".join(lines[run.line - 1 : end])),
                 parsed=run,
                 labels=labels,
                 known=stated
@@ -314,6 +319,35 @@ def _once(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[str]]:
         else:
             again.append(f"{run.title} (the same run as {one.title})")
     return kept, again
+
+
+def _without_other_ends(
+    runs: Sequence[LoggedRun],
+) -> tuple[list[LoggedRun], list[str]]:
+    """Return a run for the logs of both ends of a test, and a line for each that is left out.
+
+    The log of the client counts, with what only its server knows: what arrived.
+    """
+    clients = defaultdict[frozenset[tuple[str, str]], list[LoggedRun]](list)
+    for run in runs:
+        if run.connections and run.parsed.parameters.get("server"):
+            clients[run.connections].append(run)
+    kept = {id(run): run for run in runs}
+    left_out = []
+    for run in runs:
+        mirrored = frozenset((there, here) for here, there in run.connections)
+        same = [one for one in clients[mirrored] if one.parsed.status == "ok"]
+        # a port is used again after some hundred tests: then the ends are not known
+        if run.parsed.parameters.get("server") or len(same) != 1:
+            continue
+        client = kept[id(same[0])]
+        received = {k: v for k, v in run.parsed.metrics.items() if k in logs.RECEIVED}
+        metrics = {**received, **client.parsed.metrics}
+        parsed = replace(client.parsed, metrics=metrics)
+        kept[id(same[0])] = replace(client, parsed=parsed)
+        del kept[id(run)]
+        left_out.append(f"{run.title} (the other end of {client.title})")
+    return list(kept.values()), left_out
 
 
 def _refuse_equal(runs: Sequence[LoggedRun]) -> None:

@@ -144,7 +144,7 @@ def _gunzipped(file: BinaryIO, name: str | None) -> bytes:
 
 _RECEIVERS = ("iperf2", "iperf3", "ntttcp")
 """Tools whose servers print what arrived."""
-_RECEIVED = (
+RECEIVED = (
     "throughput_bps transferred_bytes jitter_us lost_count lost_ratio packets_count "
     "out_of_order_count duplicated_count"
 ).split()
@@ -184,7 +184,7 @@ def _with_received(run: ParsedRun, server: Path, tool: str | None) -> ParsedRun:
     if why:
         warning = f"{server.name} does not tell what arrived: {why}"
         return replace(run, warnings=[*run.warnings, warning])
-    received = {name: v for name, v in told.metrics.items() if name in _RECEIVED}
+    received = {name: v for name, v in told.metrics.items() if name in RECEIVED}
     said = [f"{server.name}: {text}" for text in told.warnings]
     unique = list(dict.fromkeys([*run.warnings, *said]))
     return replace(run, metrics={**received, **run.metrics}, warnings=unique)

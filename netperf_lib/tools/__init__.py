@@ -4,6 +4,7 @@ A tool is a file or a folder, listed in `registry`.
 """
 
 from .interface import Commands as Commands
+from .reading import connections as connections
 from .reading import identity as identity
 from .reading import parse as parse
 from .registry import TOOLS as TOOLS

@@ -25,13 +25,26 @@ _ENDS = re.compile(r"_(?:us|bps|per_s|ratio|count)$")
 
 def sightings(text: str) -> Iterable[int]:
     """Yield the start of the table if the text is one."""
-    names = re.split(r"\s*,\s*", text.partition("\n")[0].strip())
-    return [0] if METRICS.keys() & {*names} else []
+    names = _names(text)
+    # a table in which each name of a metric is misspelled is one, too
+    near = len(names) > 1 and any(map(_ENDS.search, names))
+    return [0] if near or METRICS.keys() & {*names} else []
+
+
+def _separator(text: str) -> str:
+    """Return what stands between two cells: the one that is most often in the header."""
+    return max(",;\t", key=text.partition("\n")[0].count)
+
+
+def _names(text: str) -> list[str]:
+    header = text.partition("\n")[0].replace('"', "")
+    return [name.strip() for name in header.split(_separator(text))]
 
 
 def read(text: str) -> list[ParsedRun]:
     """Read each row as a run; ParseError if a column or a cell cannot be read."""
-    rows = csv.reader(text.splitlines(), skipinitialspace=True)
+    separator = _separator(text)
+    rows = csv.reader(text.splitlines(), skipinitialspace=True, delimiter=separator)
     names = [name.strip() for name in next(rows)]
     for name in names:
         if _ENDS.search(name) and name not in METRICS:
@@ -39,17 +52,21 @@ def read(text: str) -> list[ParsedRun]:
         if names.count(name) > 1 or not name:
             raise _refused(1, f"the column {name!r} is there twice, or has no name")
     return [
-        _run(names, cells, rows.line_num) for cells in rows if any(map(str.strip, cells))
+        _run(names, cells, rows.line_num, separator)
+        for cells in rows
+        if any(map(str.strip, cells))
     ]
 
 
-def _run(names: list[str], cells: list[str], line: int) -> ParsedRun:
+def _run(names: list[str], cells: list[str], line: int, separator: str) -> ParsedRun:
     if len(cells) != len(names):
         raise _refused(line, f"{len(cells)} cells under {len(names)} columns")
     run = ParsedRun(tool=NAME, line=line)
     for name, cell in zip(names, map(str.strip, cells), strict=True):
         if name in METRICS and cell:
-            run.metrics[name] = _number(name, cell, line)
+            # spreadsheets that separate cells by semicolons write decimal commas
+            number = cell if separator == "," else cell.replace(",", ".")
+            run.metrics[name] = _number(name, number, line)
         elif cell:
             run.parameters[name] = cell
     if run.metrics:

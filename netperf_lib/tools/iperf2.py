@@ -125,13 +125,18 @@ _START = re.compile(  # each begins with a literal character: the engine looks f
     r"Client connecting to (?P<target>\S+), (?:TCP|UDP) port(?P<client>)"
     r"|Server listening on (?:TCP|UDP) port(?P<server>)"
     r"|\[\s*[^\]\n]{1,20}\] local \S+ port \d+ connected with (?P<peer>\S+)(?P<local>)"
-    r"|\[\s*[^\]\[\n]{1,20}?\s*\]\s*\d+\.\d+\s*-\s*\d+\.\d+\s+sec\s+[\d.]+ [KMGT]?B(?P<row>)"
+    r"|\[\s*[^\]\[\n]{1,20}?\s*\]\s*(?P<begin>\d+\.\d+)\s*-\s*\d+\.\d+\s+sec\s+[\d.]+ [KMGT]?B"
+    r"(?P<row>)"
     r"|i(?<=\bi)perf: (?!done)\S(?P<error>)|listener bind failed|connect failed: ",
 )
 _CSV = re.compile(
-    r"^\d{14}(?:\.\d{3})?(?:[-+]\d{4})?,[^,\n]*,\d+,[^,\n]*,\d+,-?\d+,0\.0-", re.MULTILINE
+    r"^(?:[-+]\d{4}:)?\d{14}(?:\.\d{3})?(?:[-+]\d{4})?,[^,\n]*,\d+,[^,\n]*,\d+,-?\d+,0\.0-",
+    re.MULTILINE,
 )
 _RULE = re.compile(r"[ >]*-----")
+_PROGRAM = re.compile(r"[^\[\n]*\biperf(?:\.exe)? +-|```|[^\s\[]*[$#] |#+ ")
+"""A command, a prompt, a code fence or a heading: the program before it has ended."""
+_HEAD = re.compile(r".*\n(?:\[.*\] local .*\n)*\[ ID\]")
 _BEFORE_AN_ERROR = 60
 """Number of characters that may precede a message in its line."""
 
@@ -142,6 +147,8 @@ def sightings(text: str) -> Iterator[int]:
         yield m.start()
     seen: set[str] = set()
     peers: set[str] = set()
+    whole = False
+    """Whether the last row may be a result."""
     for m in _START.finditer(text):
         now = m.lastgroup or "error"
         at = line_start(text, m.start())
@@ -154,8 +161,17 @@ def sightings(text: str) -> Iterator[int]:
         if now in ("client", "server") and seen:
             failed = "error" in seen and not seen.isdisjoint(("client", "server"))
             # with -d and -r a server connects back to its client, in the same program
-            new = ("row" in seen or now in seen or failed) and m["target"] not in peers
+            new = "row" in seen or now in seen or failed
+            rule = or_above(text, at, _RULE)
+            ended = "row" in seen and or_above(text, rule, _PROGRAM) < rule
+            new = new and (ended or m["target"] not in peers)
+        elif now == "local" and whole and seen.isdisjoint(("client", "server")):
+            # a line of a connection and a head after a whole result begin the next test
+            new = new or _HEAD.match(text, at) is not None
+        if now == "row":
+            whole = float(m["begin"]) == 0
         if new:
+            whole = now == "row" and whole
             seen, peers = set(), set()
             yield or_above(text, at, _RULE)
         seen.add(now)
@@ -169,7 +185,7 @@ def read(text: str) -> list[ParsedRun]:
     ]
     if all(mark in text for mark in MARKS[:2]):
         forms.insert(0, "-d or -r")
-    if re.match(r"\d{14}[^ ]*,", text):
+    if re.match(r"(?:[-+]\d{4}:)?\d{14}[^ ]*,", text):
         forms.insert(0, "CSV (-y C)")
     if forms:
         error = f"a log of iperf 2 with {forms[0]} is not read"
@@ -313,6 +329,8 @@ def _fill(run: ParsedRun, text: str) -> None:
         raise Contradictory(f"{_PROCESSES}datagrams under a banner of TCP")
     if log.damage:
         raise log.damage
+    if rows and not streams and not errors:
+        raise Damaged("a log of iperf 2 with --sum-only is not read")
     if not streams:
         raise Damaged((errors or ["the test did not run: there are no rows"])[0])
     serving = _check_connections(log)

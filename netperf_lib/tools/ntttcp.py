@@ -34,6 +34,8 @@ _START = re.compile(
     re.MULTILINE,
 )
 _COMMAND = re.compile(r"(?i).*\bntttcp(?:\.exe)? .*-[smr]")
+_ROLE = re.compile(r"(?i).*?\bntttcp(?:\.exe)?(?: [^\n]*?)?(?: |/)-([sr])(?![a-z-])")
+"""The option of a command that says which end it is: the one after a blank, not within a word."""
 _MEGABYTE = {True: 10**6, False: 2**20}
 """Bytes of a megabyte, on Linux and on Windows."""
 
@@ -143,16 +145,24 @@ _LINUX = re.compile(
     re.VERBOSE,
 )
 _SENDS = re.compile(
-    r"connections (?:created|tested)|\bsender: |^\*\*\* sender role|\bntttcp .*-s",
-    re.MULTILINE,
+    r"connections (?:created|tested)|\bsender: |^\*\*\* sender role", re.MULTILINE
 )
+_LABELS = (
+    "test duration",
+    "total bytes",
+    "throughput",
+    "cpu busy (all)",
+)
+"""The rows of the totals that are read, in printed order."""
 
 
 def _linux(run: ParsedRun, text: str) -> None:
     head, found, totals = text.partition(_TOTALS)
     version = re.search(r"NTTTCP for Linux (\S+)", text)
     run.tool_version = version[1] if version else None
-    run.test = "sender" if _SENDS.search(head) else "receiver"
+    command = _ROLE.match(text)
+    sends = _SENDS.search(head) or (command and command[1].lower() == "s")
+    run.test = "sender" if sends else "receiver"
     if streams := re.search(r"\b(\d+) connections (?:tested|created)", text):
         run.parameters["streams"] = int(streams[1])
     if complaint := re.search(r"\bERR : (.*)", text):
@@ -163,19 +173,33 @@ def _linux(run: ParsedRun, text: str) -> None:
         raise Contradictory(
             "totals of several tests, or of two processes: pass one test per log"
         )
-    if not version and run.test == "receiver":
+    if not version and not command and run.test == "receiver":
         raise Damaged(
             "the log does not tell whether it is the sender's or the receiver's"
         )
     m = _LINUX.search(totals)
     if m is None:
-        raise Damaged("a figure is missing, or no number: the log is cut or damaged")
+        raise Damaged(_unreadable(totals))
     rate = Figure.printed(m[3], to_bps(1, m[4], "bit"))
     _totals(run, rate, Figure.printed(m[2]), Figure.printed(m[1]), float(m[6]), 1e-4)
     if m[5]:
         run.metrics["retransmits_count"] = int(m[5])
-    elif not re.search(r"\bUDP\b", text, re.IGNORECASE):
-        raise Damaged("'retrans segs' is missing: the log is cut or damaged")
+    elif not re.search(r"\bUDP\b|.*\bntttcp .* -u ", text, re.IGNORECASE):
+        # only a test of TCP has the row, and the command may not be there
+        run.warnings.append(
+            "there is no row 'retrans segs': a test of UDP, or it is lost"
+        )
+
+
+def _unreadable(totals: str) -> str:
+    """Say which row of the totals is missing, or is not as the tool prints it."""
+    for row in totals.split("\n"):
+        if re.match(r"\W*\*\*\d", row):
+            return f"a row begins with '**', which ntttcp does not print: {row.strip()!r}"
+    gone = [label for label in _LABELS if label not in totals]
+    if gone:
+        return f"{gone[0]!r} is missing: the log is cut or damaged"
+    return "a figure is no number: the log is cut or damaged"
 
 
 _TITLES = (
@@ -195,18 +219,20 @@ def _windows(run: ParsedRun, text: str) -> None:
     for row, below in zip(rows, rows[2:], strict=False):
         titles, values = _TITLE.findall(row), below.split()
         if titles and " ".join(titles) == row:
+            if not values:
+                break
             if len(values) != len(titles):
                 raise Damaged(f"not readable: {below!r}")
             figures |= zip(titles, values, strict=True)
     if "Avg. CPU %" not in figures:
         complaint = next((r for r in rows if re.search(r"(?i)\berror\b|failed", r)), None)
         raise Damaged(complaint or "the log ends before its totals")
-    command = re.match(r"(?i).*ntttcp(?:\.exe)? .*?-([sr])\b", text)
+    command = _ROLE.match(text)
     if command is None:
         raise Damaged(
             "the log does not tell whether it is the sender's or the receiver's"
         )
-    run.test = "sender" if command[1] == "s" else "receiver"
+    run.test = "sender" if command[1].lower() == "s" else "receiver"
     seconds = _figure(figures, "realtime(s)")
     rate = _figure(figures, "Throughput(MB/s)", factor=8 * 2**20)
     size = _figure(figures, "Bytes(MEG)", factor=2**20)

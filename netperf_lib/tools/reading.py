@@ -13,7 +13,14 @@ from . import iperf3
 from .interface import Reader
 from .parsed import ParsedRun
 from .registry import readers
-from .surroundings import clean, decode, foreign, trace, without_colours
+from .surroundings import (
+    clean,
+    decode,
+    foreign,
+    trace,
+    without_colours,
+    without_times,
+)
 
 _NAMES = (
     re.compile(r"\bcookie\"?:\s*\"?([\w.-]{20,})", re.IGNORECASE),
@@ -22,6 +29,9 @@ _NAMES = (
 """What the two ends call a run: its cookie; else its port and its start."""
 _HEAD = 1 << 16
 """Characters at the start of a run that hold its name, if it has one."""
+_CONNECTION = re.compile(
+    r"\] local ([^\s%]+)\S* port (\d+) connected (?:to|with) ([^\s%]+)\S* port (\d+)"
+)
 _UNIQUE = re.compile(
     r"\A\s*[{<]|\blocal \S+ port \d+|_port\"?: *\d{4,}|\d\d:\d\d:\d\d|(?:percentile .*\n.*){5}"
 )
@@ -76,6 +86,9 @@ def _read(data: str | bytes, tool: str | None) -> list[ParsedRun]:
         )
     text = decode(data) if isinstance(data, bytes) else data
     text = without_colours(text) if tool else clean(text)
+    timed = False
+    if not tool:
+        text, timed = without_times(text)
     if not text or text.isspace():
         error = "the log is empty: nothing was printed"
         return [ParsedRun(tool="unknown", status="failed", error=error)]
@@ -100,6 +113,8 @@ def _read(data: str | bytes, tool: str | None) -> list[ParsedRun]:
         )
     mixed = {run.tool for run in runs if run.contradictory}
     for run in runs:
+        if timed:
+            run.warnings.append("the time at the beginning of each line was taken off")
         if run.status == "ok" and run.tool in mixed:
             run.warnings.append(
                 "lines of another process are in this file: lines of this run may be missing"
@@ -115,6 +130,15 @@ def identity(text: str) -> str | None:
     if not _UNIQUE.search(text):
         return None
     return hashlib.blake2s(" ".join(text.split()).encode(), digest_size=9).hexdigest()
+
+
+def connections(text: str) -> frozenset[tuple[str, str]]:
+    """Return the connections that a run names, each as (this end, the other end).
+
+    The log of the other end names them the other way round.
+    """
+    found = _CONNECTION.findall(text, 0, _HEAD)
+    return frozenset((f"{a} {b}", f"{c} {d}") for a, b, c, d in found)
 
 
 def _runs(text: str, readers: Iterable[Reader]) -> list[ParsedRun]:

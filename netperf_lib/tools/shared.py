@@ -89,9 +89,18 @@ def line_start(text: str, at: int) -> int:
 
 
 def or_above(text: str, at: int, pattern: re.Pattern[str]) -> int:
-    """Return the offset of the line above the one at `at` if it matches, else `at`."""
-    above = line_start(text, at - 1)
-    return above if pattern.match(text, above, at) else at
+    """Return the offset of the line above the one at `at` if it matches, else `at`.
+
+    Blank lines and code fences between them do not count.
+    """
+    above = at
+    while above:
+        end, above = above, line_start(text, above - 1)
+        if pattern.match(text, above, end):
+            return above
+        if text[above:end].strip(" \t\n`"):
+            break
+    return at
 
 
 class Figure(NamedTuple):

@@ -276,7 +276,11 @@ def _lines(text: str) -> tuple[dict[str, float], dict[float, float]]:
         if m is None and not row.endswith("\n"):
             break
         if m is None:
-            raise Damaged(f"not readable (leave out --giga-size): {row.strip()!r}")
+            wide = "GBps" in row or "Gbps" in row
+            remedy = (
+                " (leave out --giga-size, --increase_output_precision)" if wide else ""
+            )
+            raise Damaged(f"not readable{remedy}: {row.strip()!r}")
         found = {
             name: float(value)
             for name, value in m.groupdict().items()

@@ -38,6 +38,40 @@ def clean(text: str) -> str:
     return textwrap.dedent(text) if text[:1].isspace() else text
 
 
+_CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d+)?"
+_TIME = re.compile(
+    rf"""\[?(?:
+      \d{{4}}-\d\d-\d\d[T ]{_CLOCK}(?:Z|\ ?[-+]\d\d:?\d\d)?  # ISO 8601
+      |[A-Z][a-z]{{2}}\ [ \d]\d\ {_CLOCK}  # ts, journald, syslog
+      |{_CLOCK}  # ts -i, ts -s, iperf3 --timestamps=FORMAT
+      |\d{{9,10}}\.\d+  # seconds since 1970
+    )\]?:?(?:\ (?!(?:INFO|DBG|WARN|ERR)\ ?:)|$)
+    (?:\S+\ [\w.@-]+\[\d+\]:(?:\ |$))?""",
+    re.VERBOSE | re.MULTILINE,
+)
+"""A time, and the host and program after it in a journal; ntttcp begins its own lines with one."""
+_JOURNAL = re.compile(r"-- (?:Logs begin|Journal begins|Boot) .*--\n")
+
+
+def without_times(text: str) -> tuple[str, bool]:
+    """Take a time off the beginning of every line; return whether there was one.
+
+    A text in which only some lines begin with a time stays as it is.
+    """
+    text = _JOURNAL.sub("", text, 1)
+    if not _TIME.match(text):
+        return text, False
+    lines = text.split("\n")
+    times = [_TIME.match(line) for line in lines]
+    if any(line.strip() and not time for line, time in zip(lines, times, strict=True)):
+        return text, False
+    kept = [
+        line[time.end() :] if time else line
+        for line, time in zip(lines, times, strict=True)
+    ]
+    return "\n".join(kept), True
+
+
 def without_colours(text: str) -> str:
     """Remove the codes that colour a terminal; sockperf prints them into files, too."""
     return _ANSI.sub("", text) if "\x1b" in text else text
@@ -96,4 +130,7 @@ def trace(text: str) -> str:
     head = text[:_HEAD]
     if re.search(r"(?:\\n[^\n]*){4}", head):
         return "it is the output of a command within JSON"
-    return _MAIL if re.search(r"=(?:20)?\n.*=(?:20)?\n", head, re.DOTALL) else ""
+    # the rules of ntttcp's tables end in "==="
+    return (
+        _MAIL if re.search(r"[^=\n]=(?:20)?\n.*[^=\n]=(?:20)?\n", head, re.DOTALL) else ""
+    )

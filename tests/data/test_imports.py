@@ -499,6 +499,34 @@ def test_six_copies_of_one_log_are_one_run_a_side(tmp_path):
     assert [c.verdict for c in compare(mine)] == ["no verdict"]
 
 
+CONNECTION = "[  5] local {} port {} connected to {} port {}\n"
+
+
+def both_ends(folder, name, port):
+    """Write the logs of both ends of a test of iperf3 in text."""
+    text = (LOGS / "iperf3" / "gen-3.12-title.txt").read_text()
+    head, _, rows = text.partition("] local ")
+    rows = rows.partition("\n")[2]
+    client = CONNECTION.format("10.0.0.1", port, "10.0.0.2", 5201)
+    server = CONNECTION.format("10.0.0.2", 5201, "10.0.0.1", port)
+    head = head.rpartition("\n")[0] + "\n"
+    (folder / f"{name}-client.txt").write_text(head + client + rows)
+    accepted = f"Accepted connection from 10.0.0.1, port {port - 1}\n"
+    received = "".join(r for r in rows.splitlines(True) if "sender" not in r)
+    received = received.replace("Retr  Cwnd", "").replace("Retr", "")
+    (folder / f"{name}-server.txt").write_text(accepted + server + received)
+
+
+def test_logs_of_both_ends_in_text_are_one_run(tmp_path):
+    for number in (1, 2):
+        both_ends(tmp_path, f"r{number}", 40000 + 10 * number)
+
+    mine = import_logs(tmp_path, pattern="r{round}-{side}.txt", into=tmp_path / "mine")
+
+    assert sorted(mine.runs["side"]) == ["client", "client"]
+    assert "r1-server.txt (the other end of r1-client.txt)" in str(mine.notice)
+
+
 def test_an_appended_log_counts_each_run_in_its_round(tmp_path):
     documents = [iperf3_document(f"run{number}") for number in range(1, 4)]
     for number in range(1, 4):

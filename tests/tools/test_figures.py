@@ -58,3 +58,15 @@ def test_table_is_refused_by_line(tmp_path, old, new, message):
         imported(tmp_path, TABLE.replace(old, new))
 
     assert message in str(refusal.value)
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_cells_are_separated_as_labels_are(separator):
+    text = TABLE.replace(",", separator).replace("61.2", "61,2")
+
+    assert tools.parse(text)[0].metrics == tools.parse(TABLE)[0].metrics
+
+
+def test_nearest_metric_is_named_where_none_is_right():
+    with pytest.raises(NetperfError, match="did you mean rtt_p99_us"):
+        tools.parse("placement,rtt_p99_usec_us\nppg,61.2\n")

@@ -213,3 +213,40 @@ def test_end_of_qperf_that_began_later_is_no_contradiction():
         "    recv_bytes      =  2822701056 bytes\n"
     )
     assert run.status == "ok", run.error
+
+
+@pytest.mark.parametrize("end", ['"""', "}", "]"])
+def test_marks_after_a_document_are_no_figures(end):
+    text = (LOGS / "iperf3/gen-3.12-tcp-R.json").read_text()
+
+    assert only(f"{text}\n{end}\n").status == "ok"
+
+
+def test_row_of_sockperf_with_a_mark_needs_no_other_option():
+    text = (LOGS / "sockperf/gen-pp-burst.txt").read_text()
+
+    run = only(text.replace("<MAX> observation =", "<MAX> observation = **"))
+
+    assert "not readable: " in str(run.error)
+    assert "giga" not in str(run.error)
+
+
+def test_command_above_a_blank_line_tells_direction():
+    run = only(f"$ iperf3 -c 10.0.0.4 -R | tail -5\n\n{IPERF3_TAIL}")
+
+    assert run.parameters["direction"] == "reverse"
+
+
+@pytest.mark.parametrize("first", [17.0, 27.3])
+def test_two_results_of_iperf2_under_one_head_are_refused(first):
+    rows = {17.0: "17.0 GBytes  14.6 Gbits/sec", 27.3: "27.3 GBytes  23.4 Gbits/sec"}
+    second = next(size for size in rows if size != first)
+
+    run = only(
+        "Client connecting to 10.0.0.4, TCP port 5001\n"
+        "[  1] local 10.0.0.5 port 43172 connected with 10.0.0.4 port 5001\n"
+        f"[  1] 0.0000-10.0117 sec  {rows[first]}\n"
+        f"[  1] 0.0000-10.0050 sec  {rows[second]}\n"
+    )
+
+    assert "contradicts" in str(run.error)

@@ -62,9 +62,8 @@ def test_log_reads_the_same_as_powershell_writes_it(log, encoding):
 @pytest.mark.parametrize(
     ("mark", "named"),
     [
-        ("2024-05-01T12:00:00.1Z stdout F ", "'2024-05-01T12:00:00.1Z"),
+        ("2024-05-01T12:00:00.1Z stdout F ", "'stdout F"),
         ("client-1  | ", "'client-1  |"),
-        ("May  1 12:00:00 vm-1 bench[4711]: ", "'May  1 12:00:00 vm-1"),
         ("log.txt:", "'log.txt:"),
         ("+", "'+"),
     ],
@@ -76,6 +75,34 @@ def test_prefix_of_another_program_is_named(log, mark, named):
 
     assert named in str(refusal.value)
     assert "save what the tool prints to a file" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "May 01 12:00:00 ",
+        "00:00:01.123456 ",
+        "[2024-05-01 12:00:00] ",
+        "2024-05-01T12:00:00.1Z ",
+        "1714564800.123456 ",
+        "May  1 12:00:00 vm-1 bench[4711]: ",
+    ],
+)
+@pytest.mark.parametrize("log", SAMPLES)
+def test_time_before_every_line_is_taken_off_and_said(log, mark):
+    found = tools.parse(before_each_line(mark)(text_of(log)))
+
+    assert [run.metrics for run in found] == [
+        run.metrics for run in tools.parse(text_of(log))
+    ]
+    assert all("the time at the beginning" in run.warnings[-1] for run in found)
+
+
+def test_time_before_some_lines_stays():
+    text = before_each_line("12:00:00 ")(text_of(TEXTS[0]))
+
+    with pytest.raises(ParseError, match="began its lines, such as with '12:00:00 '"):
+        tools.parse(f"{text}a remark\n")
 
 
 @pytest.mark.parametrize(

@@ -118,17 +118,22 @@ _START = re.compile(
 """The lines of a text in printed order: a step back begins another run; and others."""
 _RESULT, _OVER = 5, 6
 _COMMAND = re.compile(".*" + COMMAND.pattern)
+_ANOTHER = re.compile(r"\biperf3(?:\.exe)? +-|^#{1,6} \S", re.MULTILINE)
+"""A command, or a heading of the document: after a result it ends a run."""
 _RULE = re.compile(r"[ >]*- - -")
 _END = re.compile(r'"event"\s*:\s*"end"')
 
 
 def sightings(text: str) -> Iterator[int]:
     """Yield the offsets where a run starts."""
-    begun, reached = len(text), _OVER
+    begun, reached, last = len(text), _OVER, 0
     for m in _START.finditer(text):
         kind, at = str(m.lastgroup), line_start(text, m.start())
         stage = int(kind[1]) if kind[1].isdigit() else _OVER
         new = stage < reached if reached < _OVER else kind not in ("nested", "done")
+        if reached == _RESULT and _ANOTHER.search(text, last, at):
+            reached = _OVER
+        last = m.end()
         if kind == "event":
             what = m[0].rsplit('"', 2)[1]
             over = what == "error" and _END.search(text, begun, at) is not None

@@ -117,7 +117,7 @@ def read_document(doc: Object, *, after: str = "", cut: str = "") -> ParsedRun:
 
     `after` is the text after it, such as a message on stderr; `cut` says why it is not whole.
     """
-    if not cut and re.match(r'\s*[}\],":]', after):
+    if not cut and re.match(r'\s*[}\],":]', after) and re.search(r'"\w+"\s*:', after):
         cut = "the document is damaged: figures follow its end"
     printed = ERROR.search(after)
 

@@ -23,7 +23,12 @@ from .document import ERROR, NAME
 
 AFTER_RESULT = "error - unable to receive results"
 """What a server prints that knows its own result, but not the client's."""
-COMMAND = re.compile(r"\biperf3(?:\.exe)? +(-[^|>;&\n]*)")
+COMMAND = re.compile(r"\biperf3(?:\.exe)? +(-(?:[^|;&\n]|(?<=>)&|&(?=>))*)")
+"""A command up to a pipe or its end, with what it writes elsewhere (``2>&1``)."""
+_UNKNOWN = re.compile(
+    r"(?<!\S)(?!-)(?<! -[cptPbwliOnkABCMfFTLS] )(?<!> )[^\s>&]*[$`<\\%…\[]"
+)
+"""A word that may stand for options: a variable or placeholder that is no value of an option."""
 _CLOSED = re.compile(r"iperf Done\.|Server listening on")
 _NESTED = re.compile(r"Server output:\n(?:.*\S.*\n)*")
 _RESULTS = re.compile(r"(?:- - - - -|---)\s*\n[^\n]*\[ ID\][^\n]*Interval")
@@ -65,6 +70,7 @@ class _Log:
             options = set()
         # letters in one word, as -uR, may be options or a value
         unclear = any(re.fullmatch(r"-\w+R\w*|-R\w+", word) for word in options)
+        unclear |= _UNKNOWN.search(f" {self.command}") is not None
         self.serving = "Accepted connection from" in self.text
         self.bidir = "[Role]" in text or "--bidir" in options
         # a server does not print "Reverse mode": that it sends shows in the columns only
@@ -158,7 +164,8 @@ def _fill(run: ParsedRun, log: _Log) -> None:
 
 
 def _streams(log: _Log) -> int | None:
-    names = {row.name for row in log.intervals or log.results if row.stream != -1}
+    names = {row.name for row in log.results if row.stream != -1}
+    names = names or {row.name for row in log.intervals if row.stream != -1}
     if not names:
         asked = re.search(r"(?:-P *|--parallel[ =])(\d+)", log.command)
         return int(asked[1]) if asked else None
@@ -268,6 +275,10 @@ def _one_way(run: ParsedRun, log: _Log, direction: str | None, word: str) -> Non
         take_loss(run, log.text, each, loss, word, total or 0)
     if not word:
         late = any(steps[0].start_s > 0 for steps in streams)
+        # with streams that have a result and no intervals, windows are not those of all
+        shown = {row.stream for row in rows} - {-1}
+        ended = {row.stream for row in (*sides["sender"], *sides["receiver"])} - {-1}
+        late |= bool(shown) and ended > shown
         if not late:
             take_path(run, streams)
         if "cwnd_bytes" not in run.metrics and (
