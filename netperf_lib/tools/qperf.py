@@ -184,7 +184,11 @@ def _figure(kind: str, text: str) -> float:
 def _fill(run: ParsedRun, text: str) -> None:
     """Read one block."""
     test = run.test or ""
-    figures = _lines(text)
+    figures, aligned = _lines(text)
+    if not aligned:
+        run.warnings.append(
+            "lines are missing: the others are not aligned to the longest"
+        )
     if not figures:
         complaints = [
             line.strip() for line in text.splitlines() if _COMPLAINT.search(line)
@@ -212,8 +216,8 @@ def _place(key: str) -> tuple[str | None, int]:
     return _KINDS.get(plain), _ORDER.index(place)
 
 
-def _lines(text: str) -> dict[str, float]:
-    """Return the figures of a block by their names."""
+def _lines(text: str) -> tuple[dict[str, float], bool]:
+    """Return the figures of a block by their names, and whether these are aligned."""
     figures: dict[str, float] = {}
     names: list[tuple[int, int]] = []
     last, unread = 0, ""
@@ -246,10 +250,12 @@ def _lines(text: str) -> dict[str, float]:
     # qperf aligns the equals signs; somebody may have removed the blanks
     widths = {width for width, _ in names}
     longest = max((length for _, length in names), default=0)
-    if figures and widths not in ({0}, {longest + 2}):
-        damage = Contradictory if len(widths) > 1 else Damaged
-        raise damage("lines are lost, or of another process: names are not aligned")
-    return figures
+    aligned = not figures or widths in ({0}, {longest + 2})
+    if not aligned and len(widths) > 1 and len(names) > 2:
+        raise Contradictory(
+            "lines are lost, or of another process: names are not aligned"
+        )
+    return figures, aligned
 
 
 _ONE_WAY = re.compile(r"(?:tcp|udp|sctp|sdp|rds|rc|uc|ud)_(?:bw|lat)")

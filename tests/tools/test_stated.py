@@ -250,3 +250,28 @@ def test_two_results_of_iperf2_under_one_head_are_refused(first):
     )
 
     assert "contradicts" in str(run.error)
+
+
+@pytest.mark.parametrize(
+    "lines", ["latency   =  20 us", "latency  =  20 us\n  msg_rate  =  50 K/sec"]
+)
+def test_lines_of_qperf_that_are_not_aligned_are_read(lines):
+    run = only(f"tcp_lat:\n  {lines}\n")
+
+    assert run.metrics["latency_oneway_us"] == 20
+    assert any("lines are missing" in warning for warning in run.warnings)
+
+
+def test_udp_of_old_iperf3_is_read_without_datagrams_out_of_order():
+    text = (LOGS / "iperf3/gen-3.12-udp.json").read_text()
+    document = json.loads(text)
+    for stream in document["end"]["streams"]:
+        del stream["udp"]["out_of_order"]
+
+    run = only(json.dumps(document))
+
+    assert run.metrics == {
+        name: value
+        for name, value in only(text).metrics.items()
+        if name != "out_of_order_count"
+    }
