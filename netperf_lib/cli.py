@@ -223,20 +223,29 @@ def _examine(file: str) -> None:
     metavar="DATA",
     help="A measurement that shows how much runs vary, and so how many rounds are needed.",
 )
+@option(
+    "--template",
+    type=PATH,
+    metavar="FOLDER",
+    help="For Azure: write the template, and the commands that `npl up` runs, into this folder.",
+)
 @as_json
-def plan(as_json: bool, **options: Any) -> None:
+def plan(as_json: bool, template: Path | None, **options: Any) -> None:
     """Show what an experiment would measure, and at what cost.
 
-    Prints the conditions, the time, the traffic and the price; with --pilot, also the rounds
-    needed.
+    Prints the conditions, the time, the traffic, the price and, for Azure, everything that will
+    exist; nothing is asked of Azure. With --pilot, also the rounds needed.
     """
     from .pipeline import plan as do
+    from .pipeline import write_template
 
     preview = do(**options)
     if as_json:
         _print_json(preview.to_dict())
     else:
         _echo(preview)
+    if template is not None:
+        _say(f"written: {write_template(options['experiment'], template)}")
 
 
 @_command("npl init mine.yaml --hosts lab --question placement")

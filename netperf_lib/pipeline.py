@@ -67,8 +67,37 @@ def plan(
     except UsageError as error:
         raise UsageError(f"{experiment}: {error}") from None
     return Preview(
-        plan=scheduled, cost=price.words, parts=price.parts, rounds_needed=tuple(needed)
+        plan=scheduled,
+        cost=price.words,
+        parts=price.parts,
+        creates=price.creates,
+        rounds_needed=tuple(needed),
     )
+
+
+def write_template(experiment: PathLike, folder: PathLike) -> Path:
+    """Write the template of a cloud, and the commands that `up` will run, into a new folder.
+
+    Returns
+    -------
+    Path
+        The commands; the template and its parameters, with private keys, are beside it.
+
+    Raises
+    ------
+    UsageError
+        The hosts of this source are not created in a cloud, or the folder exists.
+    """
+    declared, place = _load(experiment), Path(folder)
+    source: Any = hosts.source(declared.hosts.source)
+    if not hasattr(source, "write_template"):
+        raise UsageError(
+            f"source {declared.hosts.source!r} creates nothing in a cloud: there is no template"
+        )
+    if place.exists():
+        raise UsageError(f"{place} exists; choose another name")
+    script: Path = source.write_template(declared, place)
+    return script
 
 
 def run(

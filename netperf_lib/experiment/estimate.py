@@ -78,6 +78,8 @@ class Preview:
     """Cost of the hosts during the measurement, in words."""
     parts: tuple[str, ...] = ()
     """What each part of the hosts and the traffic costs."""
+    creates: tuple[str, ...] = ()
+    """What will exist, and for how long."""
     rounds_needed: tuple[str, ...] = ()
     """Whether the rounds are enough for each contrast, by a pilot."""
 
@@ -90,6 +92,7 @@ class Preview:
             "traffic_bytes": round(sum(traffic(self.plan).values())),
             "cost": self.cost,
             "cost_parts": list(self.parts),
+            "creates": list(self.creates),
             "notes": self.notes(),
         }
         return self.plan.to_dict() | {
@@ -140,6 +143,7 @@ class Preview:
             )
         lines += [f"cost: {self.cost}"] if self.cost else []
         lines += [f"  {part}" for part in self.parts]
+        lines += self.creates
         return "\n".join(
             [*lines, *self.rounds_needed, *(f"note: {n}" for n in self.notes())]
         )

@@ -42,6 +42,8 @@ class Price:
     words: str
     parts: tuple[str, ...] = ()
     """What each part costs: hosts by hours, traffic by way."""
+    creates: tuple[str, ...] = ()
+    """What will exist, and for how long."""
 
     def __str__(self) -> str:
         return self.words

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import secrets
+import shlex
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -21,7 +24,7 @@ from ...experiment.model import Deployment, Experiment, Host
 from ..guests import guests, paths
 from ..source import NOTHING_KNOWN, Price, Workload, read_options, say_aloud, say_doubts
 from . import az as az_module
-from . import checks, groups, proof, template
+from . import checks, groups, plan, proof, template
 from .az import Runs
 from .checks import Preflight
 from .failures import PASSING, AzError
@@ -53,11 +56,43 @@ def _proposals(experiment: Experiment, workload: Workload) -> list[Preflight]:
 
 def cost(experiment: Experiment, *, workload: Workload) -> Price:
     """Estimate the cost of all deployments from the public price list; no login is needed."""
-    estimate = _proposals(experiment, workload)[0].cost
+    findings = _proposals(experiment, workload)[0]
+    estimate = findings.cost
     text = str(estimate)
     if (estimate.amount or 0) > (experiment.budget or float("inf")):
         text += f"; ABOVE the budget of {experiment.budget:g}"
-    return Price(text, estimate.parts())
+    created = plan.preview(
+        findings.topology, findings.options, estimate, experiment.deployments
+    )
+    return Price(text, estimate.parts(), created)
+
+
+def write_template(experiment: Experiment, folder: Path) -> Path:
+    """Write what `up` will deploy, and the commands that it will run; return the script.
+
+    Nothing is asked of Azure. The folder holds the private keys of the VMs.
+    """
+    findings = _proposals(experiment, NOTHING_KNOWN)[0]
+    findings.allow_from = findings.options.callers or ("YOUR-PUBLIC-ADDRESS",)
+    with (
+        tempfile.TemporaryDirectory() as temporary,
+        State.locked(Path(temporary)) as store,
+    ):
+        attempt = _Attempt(findings, store)
+        attempt.record.starts = 1
+        delete = ("group", "delete", "--name", attempt.record.name)
+        commands = [*attempt.rehearsal(), *attempt.creation(), delete]
+        within = f"{store.files}{os.sep}"
+        lines = [shlex.join(("az", *command)) for command in commands]
+        notes = [
+            "# What `npl up` runs, each with --subscription; then it asks for the result until",
+            "# there is one. Write your address for YOUR-PUBLIC-ADDRESS in parameters.json, if it",
+            "# is there. The last command is what `npl down` runs.",
+        ]
+        script = "\n".join([*notes, *lines, ""]).replace(within, "")
+        store.file("commands.sh", script)
+        shutil.copytree(store.files, folder, dirs_exist_ok=True)
+    return folder / "commands.sh"
 
 
 def spent(*, state: Path, done: float) -> float | None:

@@ -149,11 +149,9 @@ def _access(az: Runs, findings: Preflight) -> str:
 
 
 def callers(options: Options) -> tuple[str, ...]:
-    """Return the prefixes that may reach port 22; none if they are not known."""
-    if options.allow_from is not None:
-        return options.allow_from
-    if options.subnet:
-        return ("VirtualNetwork",)
+    """Return what may reach port 22, else this machine's own address; none if it is not known."""
+    if options.callers:
+        return options.callers
     address = public_address()
     return (f"{address}/32",) if address and ":" not in address else ()
 

@@ -130,6 +130,13 @@ class Options(_Declared):
         return self
 
     @property
+    def callers(self) -> tuple[str, ...]:
+        """What may reach port 22, as far as it is declared."""
+        if self.allow_from is not None:
+            return self.allow_from
+        return ("VirtualNetwork",) if self.subnet else ()
+
+    @property
     def stopped(self) -> bool:
         """Whether a schedule stops the VMs when they expire."""
         return self.expires_h <= SCHEDULE_H

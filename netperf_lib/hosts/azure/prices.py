@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import ipaddress
 import json
 import re
@@ -10,13 +11,13 @@ import tomllib
 import urllib.parse
 import urllib.request
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
 
-from ...experiment.placements import AT_BALANCER, PLACED
+from ...experiment.placements import PLACED
 from .options import Options
 from .topology import Topology
 
@@ -64,16 +65,32 @@ class Cost:
     hours: float
     """Hours for which the machines are expected to run, all deployments together."""
     items: tuple[Item, ...] = ()
+    date: str = ""
+    """When the price list was asked."""
+    reached: bool = True
+    """The price list answered."""
+
+    @property
+    def unpriced(self) -> tuple[Item, ...]:
+        """Items without a price."""
+        return tuple(item for item in self.items if item.price is None)
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Items without a price."""
-        return tuple(i.name for i in self.items if i.price is None)
+        """Names of the items without a price."""
+        return tuple(item.name for item in self.unpriced)
 
     @property
     def amount(self) -> float | None:
         """The most that all items cost; None if a price is unknown."""
         return None if self.unknown else self.spent(self.hours, 1)
+
+    @property
+    def source(self) -> str:
+        """Where the prices come from."""
+        if not self.reached:
+            return f"the price list could not be reached ({PRICES_URL})"
+        return f"list prices of {self.date}, and those of hosts.options.prices"
 
     def spent(self, hours: float, share: float) -> float:
         """Return the cost after so many hours, with this share of the traffic, as far as known."""
@@ -82,7 +99,12 @@ class Cost:
     @property
     def idle_h(self) -> float:
         """Cost of an hour of what goes on costing when the VMs are stopped, as far as known."""
-        return sum(i.cost(1, 0) for i in self.items if i.kind != "vm")
+        return sum(item.cost(1, 0) for item in self.items if item.kind != "vm")
+
+    @property
+    def running_h(self) -> float:
+        """Cost of an hour of all, as far as known."""
+        return self.spent(1, 0)
 
     def parts(self) -> tuple[str, ...]:
         """Return what each part costs, by hours or by traffic; none if a price is unknown."""
@@ -95,12 +117,12 @@ class Cost:
         )
 
     def __str__(self) -> str:
-        if self.amount is None:
-            return (
-                f"unknown for {self.hours:.1f} h (no price for {', '.join(self.unknown)}; "
-                "give hosts.options.prices)"
-            )
-        return f"at most {self.amount:.2f} {CURRENCY} for {self.hours:.1f} h"
+        if self.amount is not None:
+            return f"at most {self.amount:.2f} {CURRENCY} for {self.hours:.1f} h"
+        why = f"no price for {', '.join(self.unknown)}"
+        if not self.reached:
+            why = "the price list could not be reached"
+        return f"unknown for {self.hours:.1f} h ({why}; give hosts.options.prices)"
 
 
 def cost(
@@ -116,76 +138,105 @@ def cost(
     Time and `traffic` (see `Workload`) are of all deployments together. Declared prices override
     the list.
     """
-    place_s = PLACE_S["gateway" if topology.gateways else "vm"]
-    vms, addresses = topology.vms, topology.public_addresses(not options.subnet)
-    paid = [
-        *((v.vm_size, v.region, "vm") for v in vms),
-        *((g["sku"], g["region"], g["kind"]) for g in topology.gateways),
-        *((DISK, v.region, "disk") for v in vms),
-        *(("public address", region, "address") for region in addresses),
-        *(("nat gateway", n["region"], "nat") for n in topology.networks if n["nat"]),
-        *(
-            ("load balancer", v.region, "balancer")
-            for v in vms
-            if v.address == AT_BALANCER
-        ),
-    ]
-    items = [
-        Item(f"{what} in {region}", n, _price(what, region, kind, options), kind)
-        for (what, region, kind), n in sorted(Counter(paid).items())
-    ]
+    prices = _Prices(options.prices)
+    items = []
+    for (what, region, kind), n in sorted(Counter(_paid(topology, options)).items()):
+        price = prices.hour(what, region, kind)
+        items.append(Item(f"{what} in {region}", n, price, kind))
     most: Counter[Way] = Counter()
     for (client, server), sent in traffic.items():
         regions = topology.vm(client).region, topology.vm(server).region
         most[topology.paths[client, server], *regions] += round(sent)
     for way, sendable in sorted((+most).items()):
-        price, name = _transfer(*way, options), f"transfer {way[0]}"
+        price, name = prices.transfer(*way), f"transfer {way[0]}"
         lost = [region for region in way[1:] if zone_of(region) is None]
         if price is None and lost:
             name += f" (billing zone of {lost[0]} not known)"
         items.append(Item(name, sendable / 1e9, price, "transfer"))
+    place_s = PLACE_S["gateway" if topology.gateways else "vm"]
     hours = (measuring_s + deployments * place_s) / 3600
-    return Cost(hours=hours, items=tuple(items))
+    today = dt.datetime.now(dt.UTC).date().isoformat()
+    return Cost(hours=hours, items=tuple(items), date=today, reached=prices.reached)
 
 
-def _price(what: str, region: str, kind: str, options: Options) -> float | None:
-    """Price of an hour."""
-    if what in options.prices:
-        return options.prices[what]
-    meter = _TABLE["meters"][kind]
-    sku = _TABLE["skus"].get(what, what)
-    at = {key: value.format(sku) for key, value in meter["where"].items()}
-    at |= {} if meter.get("everywhere") else {"armRegionName": region}
-    unit, name = meter.get("unit", "1 Hour"), meter["name"].format(re.escape(sku))
-    # of a price by steps, the first that is not free
-    listed = [p for p in _listed(at, unit, name, region) if p > 0]
-    if not listed:
-        return None
-    return min(listed) / (MONTH_H if "unit" in meter else 1)
+def _paid(topology: Topology, options: Options) -> Iterator[tuple[str, str, str]]:
+    """What is paid by the hour: name, region and kind."""
+    for vm in topology.vms:
+        yield vm.vm_size, vm.region, "vm"
+        yield DISK, vm.region, "disk"
+    for vm in topology.balanced:
+        yield "load balancer", vm.region, "balancer"
+    for gateway in topology.gateways:
+        yield gateway["sku"], gateway["region"], gateway["kind"]
+    for region in topology.public_addresses(not options.subnet):
+        yield "public address", region, "address"
+    for network in topology.networks:
+        if network["nat"]:
+            yield "nat gateway", network["region"], "nat"
 
 
-def _transfer(path: str, source: str, target: str, options: Options) -> float | None:
-    """Price of a GB sent from one region to the other by a path, out and in."""
-    if (declared := options.prices.get(f"transfer {path}")) is not None:
-        return declared
-    meters = PLACED[path].meters if path in PLACED else ()
-    if meters is None:
-        return None
-    total = 0.0
-    for meter in meters:
-        if meter.far and source == target:
-            continue
-        region = {"client": source, "server": target}.get(meter.end)
-        place = zone_of(region) if region and meter.zoned else region
-        if region and place is None:
+class _UnreachableError(Exception):
+    """The price list did not answer."""
+
+
+class _Prices:
+    """Declared prices, then those of the list, until it does not answer."""
+
+    def __init__(self, declared: Mapping[str, float]) -> None:
+        self.declared, self.reached = declared, True
+
+    def hour(self, what: str, region: str, kind: str) -> float | None:
+        """Return the price of an hour; None if there is none."""
+        if what in self.declared:
+            return self.declared[what]
+        meter = _TABLE["meters"][kind]
+        sku = _TABLE["skus"].get(what, what)
+        where = {key: value.format(sku) for key, value in meter["where"].items()}
+        if not meter.get("everywhere"):
+            where["armRegionName"] = region
+        unit, name = meter.get("unit", "1 Hour"), meter["name"].format(re.escape(sku))
+        # of a price by steps, the first that is not free
+        paid = [price for price in self._listed(where, unit, name, region) if price > 0]
+        if not paid:
             return None
-        at = {"serviceName": meter.service} | ({"armRegionName": place} if place else {})
-        # the highest price that matches: a cap must not be too low
-        matching = _listed(at, "1 GB", meter.name, source)
-        if not matching:
+        return min(paid) / (MONTH_H if "unit" in meter else 1)
+
+    def transfer(self, path: str, source: str, target: str) -> float | None:
+        """Return the price of a GB from one region to the other by a path, out and in."""
+        if (declared := self.declared.get(f"transfer {path}")) is not None:
+            return declared
+        meters = PLACED[path].meters if path in PLACED else ()
+        if meters is None:
             return None
-        total += max(matching)
-    return total
+        total = 0.0
+        for meter in meters:
+            if meter.far and source == target:
+                continue
+            region = {"client": source, "server": target}.get(meter.end)
+            place = zone_of(region) if region and meter.zoned else region
+            if region and place is None:
+                return None
+            where = {"serviceName": meter.service}
+            if place:
+                where["armRegionName"] = place
+            # the highest price that matches: a cap must not be too low
+            matching = self._listed(where, "1 GB", meter.name, source)
+            if not matching:
+                return None
+            total += max(matching)
+        return total
+
+    def _listed(
+        self, where: Mapping[str, str], unit: str, meter: str, near: str
+    ) -> list[float]:
+        """Prices of the list; none once it did not answer."""
+        if not self.reached:
+            return []
+        try:
+            return _listed(where, unit, meter, near)
+        except _UnreachableError:
+            self.reached = False
+            return []
 
 
 def zone_of(region: str) -> str | None:
@@ -201,6 +252,7 @@ def _listed(where: Mapping[str, str], unit: str, meter: str, near: str) -> list[
 
     Meters that are not asked for by region are listed for several: those of region `near` count, or
     else the general ones, rather than those of an edge site or of a government's cloud.
+    _UnreachableError if a page is missing.
     """
     asked = {**where, "priceType": "Consumption"}
     condition = " and ".join(f"{k} eq '{v}'" for k, v in asked.items())
@@ -209,7 +261,8 @@ def _listed(where: Mapping[str, str], unit: str, meter: str, near: str) -> list[
     while url:
         page = _page(url)
         if page is None:
-            return []  # half a list may lack the price that applies
+            # half a list may lack the price that applies
+            raise _UnreachableError
         items += page.get("Items", [])
         url = page.get("NextPageLink")
     if "armRegionName" not in where:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...errors import ExperimentError
 from ...experiment.model import Experiment, Pair
-from ...experiment.placements import AT_PUBLIC, PLACED, PLACEMENTS
+from ...experiment.placements import AT_BALANCER, AT_PUBLIC, PLACED, PLACEMENTS
 from .options import Options, VmOptions
 
 HOME_NETWORK = "home"
@@ -64,6 +64,11 @@ class Topology:
     def vm(self, name: str) -> Vm:
         """Return the VM called `name`."""
         return next(v for v in self.vms if v.name == name)
+
+    @property
+    def balanced(self) -> list[Vm]:
+        """VMs behind a load balancer."""
+        return [vm for vm in self.vms if vm.address == AT_BALANCER]
 
     @property
     def regions(self) -> list[str]:

@@ -96,10 +96,10 @@ def test_what_make_test_azure_runs_goes_the_whole_way(world, tmp_path):
 @pytest.mark.slow
 def test_the_tutorial_as_it_is_typed(world, tmp_path):
     """With one round of short tests."""
-    file = tmp_path / "data" / "experiments" / "azure-placement.yaml"
+    file = tmp_path / "data" / "experiments" / "azure-first.yaml"
     file.parent.mkdir(parents=True)
     declared = yaml.safe_load((REPO / file.relative_to(tmp_path)).read_text("utf-8"))
-    declared |= {"rounds": 1, "deployments": 1}
+    declared["rounds"] = 1
     qperf, iperf3 = declared["tests"]
     qperf["duration_s"] = 0.3
     # as fast as loopback can it would keep two processors busy
@@ -109,7 +109,7 @@ def test_the_tutorial_as_it_is_typed(world, tmp_path):
     for line in re.findall(r"^\$ (npl .*)", text, re.MULTILINE):
         code, shown = typed(line, tmp_path, npl(world, tmp_path))
         assert code == 0, shown
-    runs = load(tmp_path / "results" / "azure-placement")
+    runs = load(tmp_path / "results" / "azure-first")
     assert set(runs["status"]) == {"ok"}, runs["error"].to_list()
     nothing_is_left(world.cloud, tmp_path)
 
