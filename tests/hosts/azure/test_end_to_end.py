@@ -111,7 +111,8 @@ def test_the_tutorial_as_it_is_typed(world, tmp_path):
         assert code == 0, shown
     runs = load(tmp_path / "results" / "azure-first")
     assert set(runs["status"]) == {"ok"}, runs["error"].to_list()
-    nothing_is_left(world.cloud, tmp_path)
+    assert (tmp_path / "azure-first-template" / "template.json").exists()
+    nothing_is_left(world.cloud, tmp_path / "results")
 
 
 def test_the_az_of_the_fast_tests_answers_as_the_real_one(world, tmp_path):
