@@ -2,7 +2,6 @@
 
 import contextlib
 import gc
-import re
 import signal
 import sys
 import tempfile
@@ -30,10 +29,6 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("repeatable")
 
 REPO = Path(__file__).resolve().parent.parent
-MAKEFILE = (REPO / "Makefile").read_text("utf-8") + (
-    REPO / "tests/maintain.mk"
-).read_text("utf-8")
-TARGETS = re.findall(r"(?m)^([a-z-]+):.*## ", MAKEFILE)
 
 # What a script starts in the background ignores Ctrl-C, and so would the programs that the tests
 # interrupt.

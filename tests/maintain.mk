@@ -1,14 +1,7 @@
 ## for maintainers
 # Part of the Makefile, which includes it: `make bench` runs from the top level.
 
-.PHONY: soak bench fuzz validate validate-limits test-azure golden damages mutants lock sbom audit clean
-
-SOAKED := measure/test_collector.py measure/test_soak.py data/test_faults.py data/test_links.py \
-	hosts/azure/test_place.py notebooks/test_notebooks.py \
-	analysis/test_real.py analysis/test_typed.py analysis/test_validate.py
-soak: setup ## run whole the loops of which the tests run a part: kills (KILLS=… SEED=…), failing operations, links, typed calls
-	@KILLS=$(or $(KILLS),50) SEED=$(or $(SEED),1) FAULTS=all $(BIN)/python -m pytest $(SOAKED:%=tests/%) \
-		-k "any_moment or may_fail or leads_to or every_command or false_reports or typed_call or without_a_guard or their_references" $(ARGS)
+.PHONY: bench fuzz validate test-azure golden damages mutants lock sbom audit clean
 
 bench: setup ## measure speed and memory against the promised limits
 	@$(BIN)/python -m pytest --quiet --capture=no tests/bench/bench_*.py $(ARGS)
@@ -17,12 +10,8 @@ fuzz: setup ## fuzz the log readers with damaged logs (SECONDS=60); installs ath
 	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet 'atheris==3.0.0'
 	@$(BIN)/python tests/fuzz_parse.py -max_total_time=$(or $(SECONDS),60) -max_len=20000
 
-validate: setup ## compare the statistics with what people use on simulations with known truth, and write the page of the documentation (SEED=… repeats one)
-	@$(BIN)/python -m tests.analysis.validate --write $(if $(SEED),--seed $(SEED))
-	@$(BIN)/python -m tests.analysis.series_yardstick
-
-validate-limits: setup ## plant what holds a transfer back in the lab and write into the documentation how often it is named (needs root; 20 min)
-	@$(BIN)/python -m tests.analysis.limits_matrix --write
+validate: setup ## compare the statistics with what people use, on simulations with known truth (SAMPLES=400; as in docs/appendix)
+	@$(BIN)/python -m tests.analysis.validate $(SAMPLES)
 
 test-azure: setup .venv-azure/ready ## place two small VMs in YOUR Azure subscription, prove, measure and remove them (asks first; about 1 USD; writes azure-transcript.txt and .jsonl)
 	@read -r -p "This makes two virtual machines in the subscription that az has selected, and costs about 1 USD. Type yes: " answer \

@@ -111,15 +111,6 @@ LAYERS = {
 }
 
 
-def test_the_layers_have_no_cycle():
-    order = [
-        *TopologicalSorter(
-            {part: below.split() for part, below in LAYERS.items()}
-        ).static_order()
-    ]
-    assert (order[0], order[-1]) == ("errors", "cli")
-
-
 def test_no_module_imports_itself_through_others():
     by_name = {f".{name(p).replace('/', '.')}": p for p in MODULES}
 
@@ -186,55 +177,6 @@ def test_only_data_knows_the_data_folder():
             ), path
 
 
-def test_there_is_no_attic():
-    assert not [
-        p for p in MODULES if p.stem in ("utils", "util", "helpers", "common", "misc")
-    ]
-
-
-PROTOCOLS = {
-    "tools": "NAME MARKS STATES_CONDITIONS sightings read commands rate_bps PACKAGE VERSION TESTS "
-    "LOAD_TESTS OPTIONS",
-    "hosts": "Options EPHEMERAL HOLDS up down cost spent",
-    "plots": "levels limits roofs rounds shift streams waits",  # a plot is called as what it shows
-}
-"""Names that several modules of a part have, since they are members of a protocol."""
-DOUBLED = set(
-    """
-    TEMPLATES WORDS check clean collect examine judge leftovers levels log observe overview
-    parse start text
-    """.split()
-)
-"""Other names that still stand in two modules, with different meanings: none may be added."""
-
-
-def test_one_name_means_one_thing():
-    modules = {}
-    for path in MODULES:
-        for node in parsed(path).body:
-            targets = (
-                node.targets
-                if isinstance(node, ast.Assign)
-                else [getattr(node, "target", node)]
-            )
-            for defined in {
-                t.id if isinstance(t, ast.Name) else getattr(t, "name", "_")
-                for t in targets
-            }:
-                part = name(path).split("/")[0]
-                # a verb of the command line calls the function of its name
-                if (
-                    defined[0] != "_"
-                    and part != "cli"
-                    and defined not in PROTOCOLS.get(part, "").split()
-                ):
-                    modules.setdefault(defined, set()).add(name(path))
-    doubled = {defined: places for defined, places in modules.items() if len(places) > 1}
-    assert {
-        defined: places for defined, places in doubled.items() if defined not in DOUBLED
-    } == {}
-
-
 def test_results_are_values_to_the_end():
     """Nothing is hung onto a table, changed in a frozen object, or read out of a message."""
     for path in MODULES:
@@ -246,93 +188,6 @@ def test_results_are_values_to_the_end():
         assert not [n for n in statements if isinstance(n, ast.ListComp | ast.SetComp)], (
             path
         )
-
-
-VERBS = set(
-    """
-    Add Ask Await Begin Bring Call Carry Check Close Compare Connect Convert Copy Count Create
-    Decide Decode Delete Deploy Derive Describe Disprove Do Draw Drop End Estimate Exclude Execute
-    Expand Explain Explore Find Fork Freeze Give Go Have Hold Import Join Judge Keep Leave Let List
-    Load Look Make Measure Meet Mount Name Open Pin Place Preview Print Project Raise Read Record
-    Refuse Remove Render Report Restore Return Run Say Scale Schedule Show Sort Start Stop Store
-    Summarise Take Teach Tell Turn Undo Wait Wake Write Yield
-    """.split()
-)
-"""What the docstring of a public function begins with; add a verb, not a noun."""
-
-
-def docstrings(nodes):
-    """Yield the docstrings of public functions and methods; a property names what it is."""
-    for node in nodes:
-        if getattr(node, "name", "_")[0] == "_":
-            continue
-        if isinstance(node, ast.ClassDef):
-            yield from docstrings(node.body)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            kinds = map(ast.unparse, node.decorator_list)
-            if not any("property" in kind for kind in kinds):
-                yield ast.get_docstring(node) or "Return"
-
-
-def test_a_docstring_says_what_a_function_does():
-    said = [text for path in MODULES for text in docstrings(parsed(path).body)]
-    first = re.compile(r"\w+")
-    assert len(said) > 500
-    assert [t for t in said if not (m := first.match(t)) or m[0] not in VERBS] == []
-
-
-def code_lines(function):
-    """Return the lines of a function below its docstring."""
-    first, *others = function.body
-    below = others[0] if ast.get_docstring(function) and others else first
-    return (function.end_lineno or 0) - below.lineno + 1
-
-
-def test_no_function_is_longer_than_a_screen():
-    for path in MODULES:
-        nodes = [*ast.walk(parsed(path))]
-        functions = [
-            n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
-        ]
-        assert {f.name for f in functions if code_lines(f) > 70} == set(), path
-
-
-def test_tests_stand_where_their_package_stands():
-    of_no_package = {
-        "bench",
-        "logs",
-        "notebooks",
-        "studies",
-    }  # fixtures; whole experiments
-    tests = PACKAGE.parent / "tests"
-    folders = (
-        {path.relative_to(tests).parent.as_posix() for path in tests.rglob("test_*.py")}
-        - {"."}
-        - of_no_package
-    )
-    packages = {path.relative_to(PACKAGE).parent.as_posix() for path in MODULES}
-    assert folders <= packages
-
-
-def test_the_page_on_the_way_of_a_datum_names_what_is_there():
-    """Every file that the page names exists, and defines the names that follow it, or precede it
-    with "of"."""
-    page = (PACKAGE.parent / "docs" / "explanation" / "layout.md").read_text("utf-8")
-    for file in re.findall(r"`([\w/]+/(?:\w+\.\w+)?)`", page):
-        assert any((root / file).exists() for root in (PACKAGE, PACKAGE.parent)), file
-    rows = re.findall(r"(?m)^\| [^|]+ \| `([\w/]+\.py)` \| `(\w+)` \|", page)
-    assert len(rows) > 10
-    for name_, file in [(n, f) for f, n in rows] + re.findall(
-        r"`(\w+)`s?,? of `([\w/]+\.py)`", page
-    ):
-        tree = ast.parse((PACKAGE / file).read_text("utf-8"))
-        assert name_ in {getattr(node, "name", "") for node in tree.body}, (
-            f"{file} has no {name_}"
-        )
-    defined = {
-        getattr(node, "name", "") for path in MODULES for node in parsed(path).body
-    }
-    assert set(re.findall(r"`([A-Z]\w+)`", page)) <= defined
 
 
 @pytest.mark.parametrize("module", ["netperf_lib"])

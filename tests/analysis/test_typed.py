@@ -1,7 +1,6 @@
 """What people type first: each call is answered, or refused in one line of ours that names what
 is near."""
 
-import os
 import re
 from pathlib import Path
 
@@ -16,11 +15,6 @@ TYPED = [
     for line in (Path(__file__).with_name("typed.txt")).read_text("utf-8").splitlines()
     if line and not line.startswith("#")
 ]
-
-
-if not os.environ.get("FAULTS"):  # `make soak`: each
-    REFUSED = [line for line in TYPED if "  #" in line]
-    TYPED = [*REFUSED, *[line for line in TYPED if line not in REFUSED][::6]]
 
 
 @pytest.fixture(scope="module")

@@ -130,15 +130,13 @@ def test_a_stop_cancels_before_it_deletes(placed, az):
     assert verbs.index(("deployment", "group", "cancel")) < deleted
 
 
-STOPS = [(False, False, 1), (True, False, 2), (False, True, 3), (True, True, 1)]
-if os.environ.get("FAULTS"):
-    STOPS = [*product([False, True], [False, True], [1, 2, 3])]
+STOPS = [*product([False, True], [False, True], [1, 2, 3])]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("after", "killed", "cloud"), STOPS, indirect=["cloud"])
 def test_stopped_at_every_command_nothing_is_left(az, cloud, tmp_path, after, killed):
-    """What is killed leaves its folder as it was at that moment; `make soak` lags by each seed."""
+    """What is killed leaves its folder as it was at that moment."""
     declared = experiment("a b ppg")
     stopped = True
     for index in range(1000):
