@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from nbclient import NotebookClient
 from nbformat import NotebookNode
 
 from netperf_lib import recorded
+from netperf_lib.errors import ReportError
 from netperf_lib.reporting.document import combine, document
+from netperf_lib.reporting.execute import Job, Notebooks
 from netperf_lib.reporting.html import TEMPLATES, exporter
-from netperf_lib.reporting.kernels import KERNEL_OPTIONS
 from netperf_lib.reporting.pdf import typeset
 
 LESSONS = Path(__file__).resolve().parent.parent / "notebooks" / "workshop"
@@ -47,7 +47,7 @@ header, footer {{ color: var(--mute); font-size: 18px }} footer {{ text-align: r
 section > div {{ display: grid; gap: 48px; align-content: center; align-items: center }}
 section > .beside {{ grid-template-columns: 2fr 3fr }}
 h1 {{ font-size: 44px; margin: 0 0 .4em }} h3, h4, h5 {{ font-size: 34px; margin: .5em 0 .2em; border: 0 }}
-p, ul, ol {{ margin: .4em 0 }} pre {{ font-size: 22px; white-space: pre-wrap }} table {{ font-size: 21px }}
+p, ul, ol {{ margin: .4em 0 }} pre {{ font-size: 22px; white-space: pre-wrap }} table {{ font-size: 22px }}
 img {{ width: 100%; max-width: none; max-height: 570px; object-fit: contain }}
 .scroll {{ overflow: visible }} article {{ min-width: 0 }}
 @media print {{ body {{ zoom: 1 !important }} section {{ break-after: page }} }}
@@ -112,20 +112,30 @@ def shown(book: NotebookNode) -> NotebookNode:
             and not cell.source.startswith("%%")
         ):
             tags.append("hide-input")
-    with tempfile.TemporaryDirectory() as desk:
-        place = {"metadata": {"path": desk}}
-        client = NotebookClient(
-            book,
-            timeout=300,
-            resources=place,
-            skip_cells_with_tag="live",
-            extra_arguments=list(KERNEL_OPTIONS),
-        )
-        client.execute()
+    live = [cell for cell in book.cells if "live" in cell.metadata["tags"]]
+    sources = [cell.source for cell in live]
+    for cell in live:
+        cell.source = ""
+    book = _executed(book)
+    live = [cell for cell in book.cells if "live" in cell.metadata["tags"]]
+    for cell, source in zip(live, sources, strict=True):
+        cell.source = source
     for cell in book.cells:
         if cell.cell_type == "code" and "hide-input" not in cell.metadata["tags"]:
             cell.outputs = []  # "Not answered yet"
     return book
+
+
+def _executed(book: NotebookNode) -> NotebookNode:
+    with tempfile.TemporaryDirectory() as desk:
+        place, done = Path(desk, "lesson.ipynb"), Path(desk, "executed.ipynb")
+        nbformat.write(book, place)
+        job = Job("lesson", str(place), str(done), folder=desk)
+        with Notebooks() as processes:
+            [(_, error)] = processes.executed([job])
+        if error:
+            raise ReportError(error)
+        return nbformat.read(done, as_version=4)
 
 
 def _parts(book: NotebookNode) -> list[NotebookNode]:

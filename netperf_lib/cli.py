@@ -159,14 +159,18 @@ def _progress(text: str) -> Iterator[Callable[..., None]]:
     from rich.markup import escape
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True, emoji=False), transient=True) as bar:
-        task = bar.add_task(text)
+    bar = Progress(console=Console(stderr=True, emoji=False), transient=True)
+    task = bar.add_task(text)
 
-        def show(done: int, total: int, name: str = text) -> None:
-            words = escape(visible(name))
-            bar.update(task, completed=done, total=total, description=words)
+    def show(done: int, total: int, name: str = text) -> None:
+        bar.start()  # not before there is something to show
+        words = escape(visible(name))
+        bar.update(task, completed=done, total=total, description=words)
 
+    try:
         yield show
+    finally:
+        bar.stop()
 
 
 @_command("npl doctor")
@@ -281,7 +285,9 @@ def run(**options: Any) -> None:
     """Place the hosts, measure, report, and remove the hosts."""
     from .pipeline import run as do
 
-    for file in do(**options, say=_say):
+    with _progress("notebooks") as progress:
+        files = do(**options, say=_say, progress=progress)
+    for file in files:
         _echo(file)
 
 
@@ -800,6 +806,7 @@ def main() -> None:
         error.show()
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
+        _say("npl: interrupted")
         sys.exit(130)
     except BrokenPipeError:  # the reader of the output closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

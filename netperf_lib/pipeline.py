@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .data.layout import Store
+    from .reporting.execute import PageProgress
 
 
 def plan(
@@ -107,6 +108,7 @@ def run(
     or_recorded: bool = False,
     pdf: PathLike | None = None,
     say: Callable[[str], None] = print,
+    progress: PageProgress | None = None,
     **measuring: Any,
 ) -> list[Path]:
     """Measure an experiment and report on it, or resume an interrupted measurement.
@@ -119,6 +121,8 @@ def run(
         If the hosts are not available here, say why and report on the `recorded` experiment.
     pdf : path, optional
         Where to write a copy of the combined report.
+    progress : callable, optional
+        Called while the report is made, as `netperf_lib.report` does.
     **measuring
         Further parameters of `collect`.
 
@@ -148,13 +152,18 @@ def run(
         failed = error
         say(str(error))
     say(f"{ingest(store.location)} runs read into tables under {store.url}")
-    files = report_to(store.url, pdf)
+    say("The report is being made")
+    files = report_to(store.url, pdf, progress)
     if failed:
         raise failed
     return files
 
 
-def report_to(folder: PathLike, pdf: PathLike | None = None) -> list[Path]:
+def report_to(
+    folder: PathLike,
+    pdf: PathLike | None = None,
+    progress: PageProgress | None = None,
+) -> list[Path]:
     """Make the reports of an experiment, and copy the combined one to `pdf`.
 
     Even if a page failed.
@@ -162,7 +171,7 @@ def report_to(folder: PathLike, pdf: PathLike | None = None) -> list[Path]:
     from .reporting import report
 
     try:
-        files = report(folder)
+        files = report(folder, progress=progress)
     except ReportError as error:
         if pdf is not None and error.reports:
             shutil.copyfile(error.reports[-1], pdf)

@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ..data.shipped import PathLike, report_folder, shipped
 from ..errors import NetperfError, ReportError, UsageError, pip_install
 
-# what takes a while to load is imported where it is used: a report starts its kernels first
+# what takes a while to load is imported where it is used: while it is, notebooks get ready
 if TYPE_CHECKING:
     from ..analysis.contents import Page
+    from .cover import Cover
     from .document import Document
 
 __all__ = ["notebooks", "parameters_of", "parse_parameters", "report"]
@@ -150,6 +154,74 @@ def _planned(
 
 # -- making ----------------------------------------------------------------------------------------
 
+AT_ONCE = 2
+"""Notebooks that are executed at the same time."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A page to make: a notebook to execute, and where it is written when it is complete.
+
+    Attributes
+    ----------
+    key : str
+        Name of the files of the page, without their ends.
+    notebook, executed : str
+        The notebook, and where it goes when it was executed.
+    parameters : dict
+        Its parameters.
+    folder : str
+        The working directory of a notebook of the user's own; empty for those of the library.
+    """
+
+    key: str
+    notebook: str
+    executed: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+    folder: str = ""
+
+
+class Notebooks:
+    """The processes that execute the notebooks of a report, which end with it."""
+
+    def __enter__(self) -> Self:
+        # without a time of its own, a picture is the same each time
+        env = {"SOURCE_DATE_EPOCH": "0", **os.environ}
+        env["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
+        # a group of its own: Ctrl-C reaches this process alone, which ends them all at once
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", f"{__package__}.engine"],
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.communicate()
+
+    def executed(self, jobs: Iterable[Job]) -> Iterator[tuple[str, str]]:
+        """Execute notebooks; yield the key of each when it is done, and what went wrong."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        waiting = list(jobs)
+        running: set[str] = set()
+        while waiting or running:
+            while waiting and len(running) < AT_ONCE:
+                job = waiting.pop(0)
+                running.add(job.key)
+                self._process.stdin.write(f"{json.dumps(asdict(job))}\n".encode())
+                self._process.stdin.flush()
+            line = self._process.stdout.readline()
+            if not line:
+                raise ReportError("the process that executes notebooks ended")
+            reply = json.loads(line)
+            running.remove(reply["key"])
+            yield reply["key"], reply["error"] or ""
+
 
 def report(
     experiment_path: PathLike,
@@ -236,36 +308,44 @@ def _documents(
     say: PageProgress,
 ) -> tuple[Path, str, dict[str, Document]]:
     """Execute the notebooks; return where reports go, where the data are, and the pages."""
-    from .kernels import Kernels
-
-    with Kernels() as kernels:
-        kernels.prepare()
+    with Notebooks() as processes:
         location, folder, books, pages = _planned(place, chosen, given)
-        files = {
-            key: (books[page.notebook], folder / f"{key}.ipynb")
+        jobs = {
+            key: _job(key, page, books[page.notebook], folder, location)
             for key, page in pages.items()
         }
-        running = {
-            key: kernels.submit(*files[key], page.parameters | {"experiment": location})
-            for key, page in pages.items()
-        }
-        from ..analysis.history import measurements
-        from ..data.load import read
-        from .cover import NONE, cover
-
-        made = NONE
-        with suppress(
-            NetperfError
-        ):  # then each page says itself that there is no experiment
-            made = cover(read(measurements(location)))
-        documents = {}
-        for done, (key, execution) in enumerate(running.items()):
-            say(done, len(pages) + 1, key)
-            part = _document(*files[key], execution.result() or "", code)
-            part.title = pages[key].title or part.title
-            part.cover = made
-            documents[key] = part
+        say(0, len(jobs) + 1, next(iter(jobs)))
+        errors = {}
+        for key, error in processes.executed(jobs.values()):
+            errors[key] = error
+            say(len(errors), len(jobs) + 1, key)
+    made = _cover(location)
+    documents = {}
+    for key, job in jobs.items():
+        part = _document(Path(job.notebook), Path(job.executed), errors[key], code)
+        part.title = pages[key].title or part.title
+        part.cover = made
+        documents[key] = part
     return folder, location, documents
+
+
+def _job(key: str, page: Page, book: Path, folder: Path, location: str) -> Job:
+    from ..data.files import own_path
+
+    own = "" if book.parent == shipped("notebooks") else str(book.parent)
+    executed = str(own_path(folder, f"{key}.ipynb"))
+    return Job(key, str(book), executed, page.parameters | {"experiment": location}, own)
+
+
+def _cover(location: str) -> Cover:
+    from ..analysis.history import measurements
+    from ..data.load import read
+    from .cover import NONE, cover
+
+    try:
+        return cover(read(measurements(location)))
+    except NetperfError:  # then each page says itself that there is no experiment
+        return NONE
 
 
 def _document(notebook: Path, executed: Path, error: str, code: bool) -> Document:

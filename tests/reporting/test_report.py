@@ -1,6 +1,7 @@
 """Reports: what is refused, what fails, and what the pages hold."""
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,8 +15,15 @@ import netperf_lib as npl
 from netperf_lib.analysis.contents import fleet_pages
 from netperf_lib.analysis.lead import opening
 from netperf_lib.errors import ReportError, UsageError
-from netperf_lib.reporting.execute import _book, _pages, notebooks, parse_parameters
-from netperf_lib.reporting.kernels import Kernels
+from netperf_lib.pipeline import report_to
+from netperf_lib.reporting.execute import (
+    Job,
+    Notebooks,
+    _book,
+    _pages,
+    notebooks,
+    parse_parameters,
+)
 
 from ..sshd import wait_until
 from . import made
@@ -91,7 +99,7 @@ def test_a_notebook_that_fails_costs_its_own_page_alone(experiment, tmp_path):
     ("code", "said"),
     [
         ("import sys; sys.exit(0)", "cells were not executed"),
-        ("import os; os._exit(3)", "died"),
+        ("import os; os._exit(3)", r"its process died \(exit code 3\)"),
     ],
 )
 def test_leaving_the_kernel_is_a_failure(experiment, tmp_path, code, said):
@@ -128,21 +136,29 @@ def test_notebooks_run_beside_their_files_with_parameters_alone(experiment, tmp_
             npl.report(experiment, notebooks=books, parameters={name: 1})
 
 
-def executed(book):
-    """The text of a notebook that was executed as one of the library's, beside another."""
-    done = book.with_name(f"{book.stem}-done.ipynb")
-    with Kernels() as kernels:
-        kernels.library = book.parent
-        left = notebook(book.parent, "left = 1", name="left")
-        spare = left.with_name("left-done.ipynb")
-        running = [kernels.submit(left, spare, {}) for _ in range(2)]
-        running.append(kernels.submit(book, done, {}))
-        assert [one.result(timeout=120) for one in running] == [None] * 3
-    return done.read_text("utf-8")
+def executed(*books):
+    """The text of notebooks that were executed one after another."""
+    done = [book.with_name(f"{book.stem}-done.ipynb") for book in books]
+    jobs = [
+        Job(book.stem, str(book), str(end)) for book, end in zip(books, done, strict=True)
+    ]
+    with Notebooks() as processes:
+        assert dict(processes.executed(jobs)) == {book.stem: "" for book in books}
+    return [end.read_text("utf-8") for end in done]
 
 
 def test_notebooks_of_the_library_leave_no_names_in_their_kernel(tmp_path):
-    assert "False" in executed(notebook(tmp_path, "'left' in dir()"))
+    left = notebook(tmp_path, "left = 1", name="left")
+    mine = notebook(tmp_path, "'left' in dir()")
+    assert "False" in executed(left, mine)[1]
+
+
+def test_what_a_cell_shows_is_kept_in_its_order(tmp_path):
+    shown = "print('one')\ndisplay(2)\n!echo three\nprint('four')\n'five'"
+    [text] = executed(notebook(tmp_path, shown))
+    *_, cell = nbformat.reads(text, as_version=4).cells
+    kept = [one.get("text") or one.data["text/plain"] for one in cell.outputs]
+    assert " ".join(kept).split() == ["one", "2", "three", "four", "'five'"]
 
 
 def test_outputs_of_a_widget_do_not_stop_a_notebook(tmp_path):
@@ -238,15 +254,34 @@ def test_a_data_root_shows_each_experiment_over_its_measurements(tmp_path, monke
     assert f"{len(found)} runs from" in text(pdf)
 
 
-def test_ctrl_c_ends_a_report_and_its_kernels(experiment, tmp_path):
+def test_what_reports_after_a_measurement_says_how_far_it_is(experiment, tmp_path):
+    steps = []
+    pdf = tmp_path / "report.pdf"
+    report_to(experiment, pdf, lambda *step: steps.append(step))
+    assert pdf.is_file()
+    assert len({name for _, _, name in steps}) > 3
+    done, total, _ = steps[-1]
+    assert done == total
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_ctrl_c_ends_a_report_at_once(early, experiment, tmp_path):
+    """Also while notebooks get ready; nothing half-made is left."""
+    folder = tmp_path / "lab"
+    shutil.copytree(experiment, folder, ignore=shutil.ignore_patterns("reports"))
     code = "import os, pathlib, time\npathlib.Path(f'pid-{os.getpid()}').touch()\ntime.sleep(600)"
     books = [str(notebook(tmp_path, code, name=name)) for name in ("one", "two")]
     words = [word for book in books for word in ("--notebook", book)]
-    command = [sys.executable, "-m", "netperf_lib", "report", str(experiment), *words]
-    with subprocess.Popen(command) as report:
-        assert wait_until(lambda: any(tmp_path.glob("pid-*")), seconds=120)
+    command = [sys.executable, "-m", "netperf_lib", "report", str(folder), *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as report:
+        began = Path(f"/proc/{report.pid}/task/{report.pid}/children")
+        began_work = began.read_text if early else lambda: [*tmp_path.glob("pid-*")]
+        assert wait_until(lambda: bool(began_work()), seconds=120)
         report.send_signal(signal.SIGINT)
-        assert report.wait(timeout=60) == 130
-    # at once: a kernel that lost its parent would end by itself a second later
+        _, said = report.communicate(timeout=60)
+    assert report.returncode == 130
+    assert said.strip() == "npl: interrupted"
     pids = [file.name.removeprefix("pid-") for file in tmp_path.glob("pid-*")]
-    assert not any(Path("/proc", pid, "exe").is_symlink() for pid in pids)
+    links = [Path("/proc", pid, "exe") for pid in pids]
+    assert wait_until(lambda: not any(link.is_symlink() for link in links), seconds=30)
+    assert [*folder.glob("reports/*")] == []
