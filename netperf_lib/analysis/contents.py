@@ -19,9 +19,10 @@ from ..data.load import Results, read
 from ..errors import NotMeasured
 from ..experiment.factors import dimensions, factor, sort_levels
 from ..experiment.model import Contrast
-from ..experiment.placements import is_place
+from ..experiment.placements import PLACEMENTS, is_place
 from ..metrics import METRICS, plural
 from .history import measurements, name_of
+from .observe import observe
 from .pairs import has_pairs
 from .runs import LENGTHS, headline_metrics, ok_runs, without_sent
 from .words import capital, contrasts, factor_of, heading
@@ -117,7 +118,8 @@ def pages(data: Any) -> list[Page]:
     names = [name for name in dimensions(good.columns) if name not in UNASKED]
     metrics = headline_metrics(good)
     placements = good["placement"] if "placement" in good else pd.Series(index=good.index)
-    has_paths = not all(map(is_place, placements.dropna().unique()))
+    known = [p for p in placements.dropna().unique() if p in PLACEMENTS]
+    has_paths = not all(map(is_place, known))
     several = [
         m for m in metrics if len(placements[good[m].notna()].dropna().unique()) > 1
     ]
@@ -166,7 +168,8 @@ def _asked(
             continue
         levels = runs[runs[metric].notna()].groupby("tool")[name].nunique(dropna=False)
         asked = any(factor_of(c) == name and c.metric == metric for c in declared)
-        if asked or (levels > 1).any():
+        # what is free text splits nothing
+        if asked or ((levels > 1).any() and name in observe(runs, metric).by):
             found.append(metric)
     return found
 

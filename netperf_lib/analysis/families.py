@@ -17,14 +17,17 @@ from typing import Any
 
 import pandas as pd
 
-from ..experiment.factors import LOG_NAME, factor, sort_levels
+from ..experiment.factors import LOG_NAME, factor, plain, sort_levels
 from ..experiment.model import Contrast
 from ..experiment.placements import FAR_PLACES, GATEWAYS, USUAL
 from ..metrics import MARGIN, METRICS
 from .comparison import Family
 from .judging import Sides, judge_pairs
-from .observe import PAIR, Data, Observations, observe
+from .observe import PAIR, Data, Observations, is_label, observe
 from .runs import Observed, headline_metrics, without_sent
+
+BASELINES = ("default", "off", "none", "before", "vorher", "baseline")
+"""Names of a level of a label with which the others are compared."""
 
 
 def of_main_tool(
@@ -134,8 +137,29 @@ def ordinary(obs: Observations, name: str, *, asked: bool = False) -> Any:
     levels = {obs.at(c, name) for c in obs.names}
     if asked and name == "accelerated" and False in levels:
         return False  # the question is what switching it on brings
+    if is_label(name):
+        return first_of_label(obs, name)
     known = USUAL if name == "placement" else (factor(name).ordinary,)
     return next((level for level in known if level is not None and level in levels), None)
+
+
+def first_of_label(obs: Observations, name: str) -> Any:
+    """Return the level of a label that others are compared with: by its name, else its time.
+
+    None where no level has the name of a baseline, and they were not measured one after the other.
+    """
+    levels = [obs.at(c, name) for c in obs.names]
+    for level in levels:
+        if str(level).casefold() in BASELINES:
+            return level
+    runs = obs.complete.assign(level=obs.complete["condition"].astype(object))
+    runs["level"] = runs["level"].map(dict(zip(obs.names, levels, strict=True)))
+    if runs["started_utc"].isna().any():
+        return None
+    spans = runs.groupby("level", dropna=False)["started_utc"].agg(["min", "max"])
+    spans = spans.sort_values("min")
+    apart = spans["max"].iloc[:-1].to_numpy() < spans["min"].iloc[1:].to_numpy()
+    return plain(spans.index[0]) if apart.all() else None
 
 
 def _held(obs: Observations, name: str, *, asked: bool = False) -> Any:

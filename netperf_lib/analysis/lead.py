@@ -22,7 +22,7 @@ from ..data.files import Location
 from ..data.load import Results, read
 from ..data.shipped import located
 from ..errors import NotMeasured
-from ..experiment.factors import LOG_NAME, factor
+from ..experiment.factors import FACTORS, LOG_NAME, factor
 from ..experiment.model import Contrast
 from ..experiment.placements import GATEWAYS
 from ..metrics import (
@@ -624,7 +624,7 @@ def _conclusions(
         by_level.setdefault(x.level(), []).append(x)
     if name == PAIR and len(by_level) > 1:
         by_level = {}
-    base = ""
+    base, best = "", _best_choices(every)
     for level, some in by_level.items():
         verdicts = {x.verdict for x in some}
         worse = max((x.size for x in some if x.verdict == "worse"), default=0.0)
@@ -640,6 +640,8 @@ def _conclusions(
             "" if name == "accelerated" else subject, effects, in_words
         )
         advice = _recommendation(name, some, every)
+        if advice.startswith("use it") and some[0].condition not in best:
+            advice = ""
         if advice and (name not in DO or w.first(advice)):
             sentences += w.each([advice])
         w.advise(some, advice)
@@ -736,6 +738,18 @@ def _recommendation(
     return f"use it where {gains} matters"
 
 
+def _best_choices(findings: Sequence[Finding]) -> set[str]:
+    """Return the conditions to recommend: of labels the first within the margin of the best."""
+    chosen = {x.condition for x in findings if not is_label(x.name)}
+    labels = [x for x in findings if is_label(x.name) and x.verdict == "better"]
+    for key in dict.fromkeys((x.obs.metric, x.base) for x in labels):
+        some = [x for x in labels if (x.obs.metric, x.base) == key]
+        best = max(x.size for x in some)
+        near = [x for x in some if x.size >= best - math.log1p(x.result.margin)]
+        chosen.add(near[0].condition)
+    return chosen
+
+
 def _contradiction(x: Finding, findings: Sequence[Finding]) -> str:
     """A slice outside of the family in which the level is worse by more than twice the margin."""
     lower = METRICS[x.obs.metric].better == "lower"
@@ -769,6 +783,24 @@ def _plain(w: Writer, obs: Observations) -> None:
         w.add(w.written_out(name), w.each(texts))
 
 
+def _costly_labels(observed: Sequence[Observations], needed: int) -> list[str]:
+    """Name the labels without which conditions would have runs enough for a verdict."""
+    names = []
+    for obs in observed:
+        for name in (f for f in obs.by if f not in FACTORS):
+            others = [f for f in obs.by if f != name]
+            levels = obs.conditions.assign(n=[obs.value(c, "n") for c in obs.names])
+            if not others:
+                continue
+            merged = levels.groupby(others, dropna=False)["n"].sum()
+            if len(merged) > 1 and merged.min() >= needed:
+                names.append(name)
+    return [
+        f"Without the label {name} there would be enough: leave its column out of the labels."
+        for name in dict.fromkeys(names)
+    ]
+
+
 def _about_the_family(
     observed: Sequence[Observations], family: Family, declared: bool
 ) -> list[str]:
@@ -781,7 +813,8 @@ def _about_the_family(
     if max(counts, default=needed) < needed and not _is_decided(family):
         n = plural(max(counts), "run")
         enough = f"{needed} {'rounds' if paired else 'runs each'} would be enough"
-        return [f"{n} per condition: figures but no verdicts ({enough})."]
+        few = f"{n} per condition: figures but no verdicts ({enough})."
+        return [few, *_costly_labels(observed, needed)]
     if declared or not family:
         return []
     return [

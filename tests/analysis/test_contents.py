@@ -122,7 +122,7 @@ def test_an_experiment_that_was_not_measured_yet_hides_no_other_one_of_its_data_
     ("placements", "notebooks"),
     [
         (("ppg", "same-zone"), ["summary", "01-placement", "07-quality"]),
-        (("ppg", "my-path"), ["summary", "05-paths", "07-quality"]),
+        (("ppg", "vpn"), ["summary", "05-paths", "07-quality"]),
         (("ppg",), ["summary", "07-quality"]),
     ],
 )

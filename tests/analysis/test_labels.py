@@ -1,0 +1,62 @@
+"""Labels of the user's own: the baseline, the one recommendation, their pages, what they cost."""
+
+import pandas as pd
+import pytest
+
+import netperf_lib as npl
+from netperf_lib.analysis.contents import pages
+from netperf_lib.analysis.lead import lead_paragraph
+
+from .test_planted import runs
+
+
+def labelled(label, values, rounds=10):
+    """A run of each level of a label in each round."""
+    table = runs(values, rounds)
+    return table.assign(**{label: table["placement"]}, placement="ppg", server="b")
+
+
+def later(table, label, level):
+    """Measure a level after all others."""
+    shift = pd.to_timedelta(3 * (table[label] == level), unit="D")
+    return table.assign(started_utc=table["started_utc"] + shift)
+
+
+@pytest.mark.parametrize(
+    "name", ["default", "Off", "none", "before", "vorher", "baseline"]
+)
+def test_a_level_with_the_name_of_a_baseline_is_one(name):
+    family = npl.compare(labelled("setting", {"1M": 2e9, name: 1e9, "64M": 3e9}))
+    assert {c.names[1] for c in family} == {f"setting {name}"}
+
+
+def test_of_levels_measured_one_after_the_other_the_first_is_the_baseline():
+    table = later(labelled("side", {"neu": 2e9, "zuvor": 1e9}), "side", "neu")
+    assert {c.names for c in npl.compare(table)} == {("side neu", "side zuvor")}
+
+
+def test_one_level_is_recommended_the_smallest_within_the_margin_of_the_best():
+    values = {"default": 1e9, "1M": 2e9, "4M": 3.9e9, "16M": 4e9, "64M": 4e9}
+    lead = lead_paragraph(labelled("wmem", values, rounds=14))
+    advised = zip(lead.family, lead.recommendations, strict=True)
+    assert [c.names[0] for c, todo in advised if todo] == ["wmem 4M"]
+
+
+def test_places_of_the_users_own_get_the_page_on_placement():
+    table = runs({"ppg": 1e9, "Dublin": 2e9})
+    assert [p.notebook for p in pages(table)] == ["summary", "01-placement", "07-quality"]
+
+
+def test_what_is_free_text_gets_no_page():
+    table = runs({"ppg": 1e9, "vpn": 2e9}, rounds=14)
+    remarks = [f"measured by hand on day {n} of May" for n in table["round"]]
+    assert "factor" not in {p.notebook for p in pages(table.assign(remark=remarks))}
+
+
+def test_a_label_that_costs_the_verdict_is_named():
+    table = runs({"ppg": 1e9, "same-zone": 2e9}, rounds=8)
+    table["rack"] = ["AB"[n % 2] for n in table["round"]]
+    lead = lead_paragraph(table)
+    assert not lead.judged
+    assert "Without the label rack" in str(lead)
+    assert lead_paragraph(table.drop(columns="rack")).judged
