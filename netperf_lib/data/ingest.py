@@ -185,16 +185,13 @@ def read_part(part: Path, table: TableName, most: int | None = None) -> pa.Table
 def _wrong_part(file: pq.ParquetFile, schema: pa.Schema, most: int | None) -> str | None:
     """Return why a file is no part of a table with this schema."""
     rows, found = file.metadata.num_rows, file.schema_arrow
-    for name in dict.fromkeys([*found.names, *_ALWAYS]):
-        if found.names.count(name) != 1:
-            if name in schema.names:
-                return f"the column {name} is missing, or there twice"
-            continue
-        expected = pa.string()
-        if name in schema.names:
-            expected = schema.field(name).type
-        if not found.field(name).type.equals(expected):
-            return f"the column {name} is {found.field(name).type}, not {expected}"
+    for column in schema:
+        count = found.names.count(column.name)
+        if count > 1 or (count == 0 and column.name in _ALWAYS):
+            return f"the column {column.name} is missing, or there twice"
+        if count and not found.field(column.name).type.equals(column.type):
+            kind = found.field(column.name).type
+            return f"the column {column.name} is {kind}, not {column.type}"
     if rows > (_MOST_ROWS if most is None else most):
         return f"{rows:,} rows, which are more than these runs can give"
     return None

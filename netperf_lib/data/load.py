@@ -325,7 +325,9 @@ def _frame(store: Store, table: TableName) -> pd.DataFrame:
         data = pa.concat_tables(
             [schema.empty_table(), *parts], promote_options="permissive"
         )
-        labels = sorted(set(dimensions(data.column_names)) - set(schema.names))
+        own = set(dimensions(data.column_names)) - set(schema.names)
+        # a label is text; a part of another release may have further figures
+        labels = [n for n in sorted(own) if pa.types.is_string(data.schema.field(n).type)]
         data = data.select([*schema.names, *(labels if table == "runs" else ())])
         if table == "runs":
             causes = store.exclusions()
