@@ -56,13 +56,6 @@ def sockperf(
     ]
 
 
-def packets(summary):
-    """Return what stands before the packets of a full log, with their head."""
-    used = "test was performed using the following parameters: --mps=max --burst=1"
-    head = [LINE, f"{used} --reply-every=1 --msg-size=14 --time=1", LINE, *summary, LINE]
-    return "\n".join([*head, "packet, txTime(sec), rxTime(sec), latency(usec)", ""])
-
-
 def iperf3(
     sent,
     rtt_us,

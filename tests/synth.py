@@ -30,13 +30,13 @@ TOOLS = {
     "sockperf": {
         "tool": "sockperf",
         "test": "ping-pong",
-        "options": {"protocol": "tcp", "samples": True},
+        "options": {"protocol": "tcp"},
     },
 }
 COMMANDS = {
     "qperf": "qperf 10.0.0.5 tcp_lat",
     "iperf3": "iperf3 -c 10.0.0.5 -J -t 10",
-    "sockperf": "sockperf ping-pong -i 10.0.0.5 --tcp -t 1 --full-log /dev/stdout",
+    "sockperf": "sockperf ping-pong -i 10.0.0.5 --tcp -t 1",
 }
 VERSIONS = {"qperf": "0.4.11", "iperf3": "iperf 3.12", "sockperf": "3.7"}
 START, DAYS = datetime(2026, 1, 1, tzinfo=UTC), 365
@@ -53,7 +53,7 @@ contrasts:
 def synth(root, *, runs, experiments=1, samples):
     """Write a fleet of experiments ``fleet-0001`` and so on; the same has the same bytes.
 
-    Each is one deployment; `samples` are the packets in the log of a run of sockperf.
+    Each is one deployment; `samples` are the packets of a run of sockperf.
     """
     for number in range(1, experiments + 1):
         count = runs // experiments + (number <= runs % experiments)
@@ -124,7 +124,7 @@ def _log(trial, factor, samples, at, random):
         return printed.qperf(latency)
     if trial.test.tool == "iperf3":
         return iperf3(THROUGHPUT_BPS[placement] / factor, latency, at, random)
-    return "\n".join(sockperf(latency, samples, random))
+    return "\n".join([*sockperf(latency, samples, random), ""])
 
 
 def iperf3(bps, latency_us, at, random, seconds=10):
@@ -142,7 +142,7 @@ def iperf3(bps, latency_us, at, random, seconds=10):
 
 
 def sockperf(latency_us, n, random):
-    """Return the lines of a log of every packet; one in a hundred is slow."""
+    """Return the lines of a log of `n` packets; one in a hundred is slow."""
     rtt = 2 * latency_us * np.exp(0.15 * random.standard_normal(n))
     slow = random.random(n) < 0.01
     rtt[slow] += latency_us * random.exponential(1.0, int(slow.sum()))
@@ -152,7 +152,7 @@ def sockperf(latency_us, n, random):
     received = sent + rtt_ns
     half = rtt_ns / 2000
     ranked = np.sort(half)
-    summary = printed.sockperf(
+    return printed.sockperf(
         "latency",
         {p: ranked[max(0, int(p / 100 * n + 0.5) - 1)] for p in printed.PERCENTILES},
         mean=half.mean(),
@@ -162,12 +162,3 @@ def sockperf(latency_us, n, random):
         n=n,
         seconds=(received[-1] - sent[0]) / 1e9,
     )
-    yield printed.packets(summary).rstrip("\n")
-    second = 10**9
-    for i, (a, b, value) in enumerate(
-        zip(*(c.tolist() for c in (sent, received, half)), strict=True)
-    ):
-        times = f"{a // second}.{a % second:09d}, {b // second}.{b % second:09d}"
-        yield f"{i}, {times}, {value:.3f}"
-    yield printed.LINE
-    yield ""

@@ -53,7 +53,6 @@ UNASKED = (
     "direction",
     "during",
     "interval_s",
-    "samples",
     "full_rtt",
 )
 """Columns that differ between tests by nature, and are not questions."""

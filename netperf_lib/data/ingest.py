@@ -52,7 +52,7 @@ OnProgress = Callable[[int, int], None]
 
 RATES = ("throughput_bps", "throughput_sent_bps")
 """Metrics of runs that something holds back."""
-DETAIL: tuple[TableName, ...] = ("samples", "percentiles", "intervals")
+DETAIL: tuple[TableName, ...] = ("percentiles", "intervals")
 _PART = re.compile(r"(d\d+-r\d+-\d+|part-\w+)\.parquet")
 """Name of a part; the second form is that of older versions."""
 _ALWAYS = "run_id experiment status order round deployment attempt".split()

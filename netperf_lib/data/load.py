@@ -105,11 +105,6 @@ class Results:
         """Latency percentiles reported by the tools."""
         return _frame(self.store, "percentiles")
 
-    @cached_property
-    def samples(self) -> pd.DataFrame:
-        """The latency of every packet."""
-        return _frame(self.store, "samples")
-
     @property
     def contrasts(self) -> tuple[Contrast, ...]:
         """The contrasts declared before the first run. Only these get verdicts."""
@@ -247,7 +242,7 @@ def load(path: Locations, table: TableName = "runs") -> pd.DataFrame:
     path : path, URL or iterable of them
         Experiment folders, for example ``results/lab``; `experiments` lists those of a data root.
         Of several, those that were not measured yet are left out.
-    table : {"runs", "intervals", "percentiles", "samples"}
+    table : {"runs", "intervals", "percentiles"}
         ``runs`` has one row per run: identity, factors, options and labels, context, metrics
         (missing is null), provenance.
 

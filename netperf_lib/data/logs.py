@@ -194,13 +194,12 @@ _PLAIN = ("file", "line", "tool", "tool_version", "test", "status", "error")
 
 
 def to_json(run: ParsedRun) -> dict[str, Any]:
-    """Return one run as plain data: columns and packets as counts, everything else as it is."""
+    """Return one run as plain data: columns as counts, everything else as it is."""
     return {name: getattr(run, name) for name in _PLAIN} | {
         "warnings": list(run.warnings),
         "parameters": dict(run.parameters),
         "metrics": dict(run.metrics),
         "intervals": len(run.intervals["start_s"]) if run.intervals else 0,
-        "samples": run.samples_count,
         "percentiles": [asdict(p) for p in run.percentiles],
     }
 

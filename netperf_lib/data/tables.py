@@ -3,9 +3,7 @@
 Their columns, how a run becomes rows, and how rows become parquet that any engine reads.
 
 Rows of one part are in the order of its runs, in row groups of 2^17 rows, so that pandas, DuckDB,
-Polars, Dask and Spark skip what a filter rules out. The figures of ``samples`` are byte-stream
-split, since they would otherwise be half as large again. (Spark before 4.2 reads these with
-``spark.sql.parquet.enableVectorizedReader=false``.)
+Polars, Dask and Spark skip what a filter rules out.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ GROUP_ROWS = 1 << 17
 """Rows in a row group: enough to compress well, few enough to skip well; a writer keeps no more
 in memory."""
 
-TableName = Literal["runs", "intervals", "percentiles", "samples"]
+TableName = Literal["runs", "intervals", "percentiles"]
 
 _TEXT = (
     "experiment run_id status error command notice raw_path raw_sha256 declaration_sha256 "
@@ -71,17 +69,7 @@ SCHEMAS: dict[TableName, pa.Schema] = {
         + [(c, pa.float64()) for c in ("percentile", "latency_us")]
         + [("beyond", pa.int64()), ("experiment", pa.string())]
     ),
-    "samples": pa.schema(
-        [
-            ("run_id", pa.string()),
-            ("t_s", pa.float64()),
-            ("latency_us", pa.float32()),
-            ("experiment", pa.string()),
-        ]
-    ),
 }
-
-_SPLIT = {"t_s": "BYTE_STREAM_SPLIT", "latency_us": "BYTE_STREAM_SPLIT"}
 
 
 class PartWriter(ExitStack):
@@ -89,7 +77,7 @@ class PartWriter(ExitStack):
 
     def __init__(self, table: TableName, file: Path) -> None:
         super().__init__()
-        self._table, self._file = table, file
+        self._file = file
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.Table] = []
 
@@ -112,7 +100,6 @@ class PartWriter(ExitStack):
                     rows.schema,
                     compression="zstd",
                     use_dictionary=text,
-                    column_encoding=_SPLIT if self._table == "samples" else None,
                     write_page_checksum=True,
                     store_schema=False,
                 )
@@ -149,11 +136,6 @@ def detail(
             )
         if run.intervals:
             yield "intervals", _rows("intervals", run.intervals, same)
-        for batch in run.samples() if run.samples_count else ():
-            for start in range(0, len(batch["t_s"]), GROUP_ROWS):
-                some = slice(start, start + GROUP_ROWS)
-                packets = {name: batch[name][some] for name in _SPLIT}
-                yield "samples", _rows("samples", packets, same)
 
 
 def _rows(

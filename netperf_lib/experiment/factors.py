@@ -314,7 +314,6 @@ _CONDITIONS = (
     Factor(name="mps", label="messages per second"),
     Factor(name="reply_every", label="one reply every", kind="integer"),
     Factor(name="burst", label="messages in a burst", kind="integer"),
-    Factor(name="samples", label="every packet kept", kind="flag", ordinary=False),
     Factor(name="direction", follows=("reverse", "bidir"), words=_DIRECTIONS),
     Factor(
         name="duration_s", label="duration", kind="number", unit="s", splits="in a round"

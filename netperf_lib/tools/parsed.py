@@ -6,7 +6,7 @@ files takes less time than importing the code that checks a declaration.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -27,10 +27,6 @@ class Percentile:
 
 Columns = Mapping[str, Sequence[Any]]
 """A small table: column name to values, all of the same length. A sequence may be a numpy array."""
-
-
-def _no_samples() -> Iterator[Columns]:
-    return iter(())
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,9 +60,6 @@ class ParsedRun:
     percentiles: tuple[Percentile, ...] = ()
     percentile_basis: str | None = None
     """The quantity of the percentiles: `latency_oneway`, `rtt` or `rtt_loaded`."""
-    samples_count: int = 0
-    samples: Callable[[], Iterator[Columns]] = _no_samples
-    """Yields the packets in order, in batches with columns `t_s` and `latency_us`; read lazily."""
     file: str | None = None
     line: int = 1
     """1-based line where this run starts in its file."""

@@ -80,8 +80,7 @@ def _read(data: str | bytes, tool: str | None) -> list[ParsedRun]:
     if len(data) > LARGEST:
         raise ParseError(
             f"the text is larger than {LARGEST >> 20} MiB and not a complete iperf3 JSON document: "
-            "split it into one run per file, or measure with longer intervals, sockperf for fewer "
-            "seconds or without --full-log",
+            "split it into one run per file, or measure with longer intervals",
             file=None,
         )
     text = decode(data) if isinstance(data, bytes) else data

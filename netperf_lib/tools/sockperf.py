@@ -51,7 +51,6 @@ OPTIONS = (
         tests=("under-load",),
     ),
     Option("burst", int, "messages sent in one go", "--burst", default=1),
-    Option("samples", bool, "keep every packet (--full-log)", default=False),
 )
 _MESSAGE_BYTES, _RATE = 14, 10_000
 """Defaults of sockperf: message size in bytes, and messages per second under load."""
@@ -77,8 +76,6 @@ def commands(request: Request, server_address: str, port: int) -> Commands:
         *levels(request, message="-m"),
         *arguments(OPTIONS, settings),
     ]
-    if settings.get("samples"):
-        options += ["--full-log", "/dev/stdout"]
     return Commands(
         client=("sockperf", request.test, *both, *options),
         server=("sockperf", "server", *both),
@@ -227,14 +224,9 @@ _PERCENTILES = (99.999, 99.99, 99.9, 99.5, 99.0, 95.0, 90.0, 75.0, 50.0, 25.0)
 
 def read(text: str) -> list[ParsedRun]:
     """Read one run."""
-    header = _HEADER.search(text) if "txTime" in text else None
-    if header is None:
-        return [fill_run(ParsedRun(tool=NAME), _fill, text)]
-    run = fill_run(ParsedRun(tool=NAME), _fill, text[: header.start()])
-    from .packets import add_packets  # needs numpy, which no other log does
-
-    add_packets(run, text[header.end() - 1 :], 1 + text[: header.end()].count("\n"))
-    return [run]
+    # the packets of --full-log are not read
+    result = _HEADER.split(text, 1)[0]
+    return [fill_run(ParsedRun(tool=NAME), _fill, result)]
 
 
 def _fill(run: ParsedRun, text: str) -> None:

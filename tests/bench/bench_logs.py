@@ -9,19 +9,13 @@ from datetime import UTC, datetime
 
 import numpy as np
 import orjson
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from pyarrow.csv import ReadOptions, read_csv
 
 from netperf_lib import tools
-from netperf_lib.data import logs, tables
 
-from .. import printed, synth
+from .. import printed
 
 MIB = 1 << 20
-PACKETS = 1_000_000
-COLUMNS = ReadOptions(column_names=["packet", "sent", "received", "latency"])
 
 
 def times(work, unit):
@@ -84,38 +78,3 @@ def test_large_document_of_iperf3(tmp_path, streams):
     print(f"{ours / bare:.2f} times its memory (at most 1.2)")
     assert ratio <= 3
     assert ours <= 1.2 * bare
-
-
-def to_parquet(log, out):
-    """Write the packets as the tables of the project hold them."""
-    [run] = logs.parse(str(log), tool="sockperf")
-    with tables.PartWriter("samples", out) as part:
-        for table, rows in tables.detail("bench", "r1", [run]):
-            if table == "samples":
-                part.add(rows)
-        part.finish({})
-
-
-def test_log_of_a_million_packets(tmp_path):
-    """Half of the time finds further runs, and matches each row with the form of sockperf."""
-    log, out = tmp_path / "packets.csv", tmp_path / "packets.parquet"
-    log.write_text("\n".join(synth.sockperf(50.0, PACKETS, np.random.default_rng(1))))
-    rows = (
-        log.read_bytes()
-        .partition(b"latency(usec)\n")[2]
-        .removesuffix(f"{printed.LINE}\n".encode())
-    )
-    ratio = times(
-        lambda: to_parquet(log, out), lambda: read_csv(pa.BufferReader(rows), COLUMNS)
-    )
-    assert pq.read_metadata(out).num_rows == PACKETS
-    code = "import sys, pathlib; from tests.bench import bench_logs\n"
-    peak = peak_mib(
-        f"{code}bench_logs.to_parquet(*map(pathlib.Path, sys.argv[1:]))", log, out
-    )
-    print(
-        f"\n{PACKETS} packets to parquet: {ratio:.1f} times read_csv of the rows (at most 8),"
-    )
-    print(f"peak memory {peak:.0f} MiB (at most 500)")
-    assert ratio <= 8
-    assert peak <= 500

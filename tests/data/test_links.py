@@ -97,7 +97,7 @@ def call(function, place):
 
 PLACES = (
     "reports collect.log collector.lock hosts hosts/host-keys excluded excluded/x.json "
-    "reports/explorer.html tables/samples exclusions.json"
+    "reports/explorer.html tables/intervals exclusions.json"
 ).split()
 """What an experiment may hold, besides what this one does."""
 TARGETS = {
@@ -142,7 +142,7 @@ def test_no_command_touches_what_a_link_leads_to(sent, thesis, tmp_path, target)
         shutil.rmtree(place)
 
 
-@pytest.mark.parametrize("name", ["tables", "tables/runs", "tables/samples"])
+@pytest.mark.parametrize("name", ["tables", "tables/runs", "tables/intervals"])
 def test_linked_tables_are_refused(received, thesis, name):
     shutil.rmtree(received / "tables")
     (received / name).parent.mkdir(exist_ok=True)

@@ -64,7 +64,7 @@ def test_the_verb_prints_one_list_of_json(tmp_path):
     ]
     assert set(found[0]) == {
         "file", "line", "tool", "tool_version", "test", "status", "error", "warnings",
-        "parameters", "metrics", "intervals", "samples", "percentiles",
+        "parameters", "metrics", "intervals", "percentiles",
     }  # fmt: skip
 
 

@@ -490,7 +490,7 @@ def test_a_reader_that_may_not_write(measured):
             own.chmod(0o755 if own.is_dir() else 0o644)
             os.chown(own, 65534, 65534)
         done = without_rights(
-            "print(len(npl.load(sys.argv[1])), len(npl.load(sys.argv[1], 'samples')))",
+            "print(len(npl.load(sys.argv[1])), len(npl.load(sys.argv[1], 'intervals')))",
             place,
         )
         assert done.stdout.split() == ["24", "160"], done.stderr

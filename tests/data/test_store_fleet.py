@@ -8,23 +8,17 @@ import subprocess
 import sys
 import time
 from concurrent.futures import Executor, ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import duckdb
-import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import netperf_lib as npl
 from netperf_lib.data import layout
-from netperf_lib.data.tables import GROUP_ROWS, PartWriter, detail
 from netperf_lib.data.workers import processes
 from netperf_lib.errors import StoreError
-from netperf_lib.tools.parsed import ParsedRun
 
 from ..sshd import wait_until
 from ..synth import synth
@@ -49,19 +43,15 @@ def fresh(made, tmp_path):
 
 
 def whole(root, table="runs"):
-    columns = ["experiment", "run_id", *(["t_s"] if table == "samples" else [])]
     frame = npl.load(npl.experiments(root), table)
-    return frame.sort_values(columns, ignore_index=True)
+    return frame.sort_values(["experiment", "run_id"], ignore_index=True, kind="stable")
 
 
 @pytest.fixture(scope="module")
 def expected(made):
     """The tables of the fleet, read before a test changes how tables are laid out, which would
     write those anew."""
-    return {
-        table: whole(made, table)
-        for table in ("runs", "samples", "intervals", "percentiles")
-    }
+    return {table: whole(made, table) for table in ("runs", "intervals", "percentiles")}
 
 
 def same(expected, root):
@@ -142,7 +132,7 @@ def test_a_killed_ingest_is_gone_on_with(expected, fresh):
         "rows, count = s.runs_table, []\n"
         "def slow(*a):\n"
         "    count.append(1)\n"
-        "    if len(count) == 3:\n"  # the packets of the block are written, its runs are not
+        "    if len(count) == 3:\n"  # details of the block are written, its runs are not
         "        print('now', flush=True); time.sleep(60)\n"
         "    return rows(*a)\n"
         "s.runs_table = slow\n"
@@ -156,10 +146,10 @@ def test_a_killed_ingest_is_gone_on_with(expected, fresh):
         process.kill()
     names = {
         t: {p.relative_to(fresh).parts[0::3] for p in fresh.glob(f"*/tables/{t}/*")}
-        for t in ("runs", "samples")
+        for t in ("runs", "percentiles")
     }
     assert len(names["runs"]) == 2
-    assert names["samples"] - names["runs"]  # what the killed one left
+    assert names["percentiles"] - names["runs"]  # what the killed one left
     assert npl.ingest(fresh) == RUNS
     same(expected, fresh)
 
@@ -222,27 +212,3 @@ def test_engines_read_the_files_of_all_experiments(made):
     for answer in answers:
         theirs = answer.sort_values(ignore_index=True)
         pd.testing.assert_series_equal(ours.sort_values(ignore_index=True), theirs)
-
-
-def test_packets_are_never_in_memory_whole(tmp_path):
-    part = tmp_path / "part.parquet"
-    rng = np.random.default_rng(1)
-    most = 0
-    with PartWriter("samples", part) as writer:
-        for _ in range(40):
-            batch = {"t_s": np.arange(100_000.0), "latency_us": rng.random(100_000)}
-            run = ParsedRun(
-                tool="x",
-                status="ok",
-                samples_count=100_000,
-                samples=partial(iter, [batch]),
-            )
-            for table, rows in detail("e", "a-run-of-some-length", [run]):
-                assert table == "samples"
-                writer.add(rows)
-            most = max(most, pa.total_allocated_bytes())
-        writer.finish({})
-    file = pq.ParquetFile(part)
-    assert file.metadata.num_rows == 4_000_000
-    assert file.metadata.row_group(0).num_rows == GROUP_ROWS
-    assert most < 0.2 * 4_000_000 * 40  # a row takes some 40 bytes in memory

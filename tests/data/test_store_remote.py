@@ -35,7 +35,7 @@ def root(local, tmp_path):
 
 def test_a_url_gives_the_tables_of_the_folder(local, root):
     assert [Path(path).name for path in npl.experiments(root)] == ["fleet-0001"]
-    for table in ("runs", "intervals", "percentiles", "samples"):
+    for table in ("runs", "intervals", "percentiles"):
         here, there = (npl.load(f"{top}/fleet-0001", table) for top in (local, root))
         pd.testing.assert_frame_equal(here, there)
     assert npl.verify(root) == []

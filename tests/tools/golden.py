@@ -71,20 +71,13 @@ def complete(run):
     plain["parameters"] = dict(sorted(run.parameters.items()))
     del plain["file"]
     plain |= {"percentile_basis": run.percentile_basis} if run.percentiles else {}
-    for name, batches in (
-        ("intervals", [run.intervals] if run.intervals else []),
-        ("samples", run.samples()),
-    ):
-        digest, columns = hashlib.sha256(), ""
-        for batch in batches:
-            columns = ", ".join(sorted(batch))
-            for column in sorted(batch):
-                digest.update("\n".join(map(_text, batch[column])).encode() + b"\0")
-        if columns:
-            plain |= {
-                f"{name}_columns": columns,
-                f"{name}_digest": digest.hexdigest()[:16],
-            }
+    if run.intervals:
+        digest = hashlib.sha256()
+        for column in sorted(run.intervals):
+            values = "\n".join(map(_text, run.intervals[column]))
+            digest.update(values.encode() + b"\0")
+        plain["intervals_columns"] = ", ".join(sorted(run.intervals))
+        plain["intervals_digest"] = digest.hexdigest()[:16]
     return plain
 
 

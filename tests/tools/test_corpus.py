@@ -44,8 +44,6 @@ def half_unit(number):
 def value(run, name):
     if name == "intervals":
         return len(run.intervals["start_s"]) if run.intervals else 0
-    if name == "samples":
-        return run.samples_count
     if name.startswith("interval_"):
         column = {
             "interval_bps": "throughput_bps",
