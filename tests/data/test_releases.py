@@ -87,10 +87,3 @@ def test_logs_imported_a_folder_a_run_are_read_and_further_ones_added(tmp_path):
     assert len(more.runs) == 13
     assert npl.verify(place) == []
     assert sum(name.startswith("import-") for name in more.store.folders()) == 1
-
-
-def test_an_option_of_the_lab_that_was_dropped_does_not_close_an_experiment(store):
-    place = store.path / "experiment.yaml"
-    dropped = "  options:\n    realtime: true\n    calibrate: false\n"
-    place.write_text(place.read_text().replace("  options:\n", dropped, 1))
-    assert npl.plan(place, rounds="+1").plan.experiment.rounds == 4

@@ -7,21 +7,18 @@ import math
 import os
 import re
 import signal
-import statistics
 import subprocess
 import sys
 import time
 import uuid
 from pathlib import Path
 
-import numpy as np
 import pytest
 from pydantic import ValidationError
 
 from netperf_lib.errors import LabError, UsageError
 from netperf_lib.experiment.model import Experiment, HostsSpec, Pair, TestSpec
 from netperf_lib.hosts import lab
-from netperf_lib.hosts.lab import supervisor, topology
 
 pytestmark = pytest.mark.usefixtures("lab_runs")
 
@@ -78,7 +75,7 @@ def deployment(tmp_path_factory):
     finally:
         lab.down(experiment(), state=state)
     assert lab.status(state) is None
-    assert sorted(p.name for p in state.iterdir()) == ["lab.log", "lock"]
+    assert list(state.iterdir()) == []
 
 
 def test_hosts_are_separate_machines(deployment):
@@ -111,20 +108,10 @@ def test_hosts_are_separate_machines(deployment):
     assert int(run(deployment, "client", "ls -d /proc/[0-9]* | wc -l")) < 12
 
 
-def test_it_says_what_it_is_and_how_well_it_does_it(deployment):
+def test_it_says_what_it_is(deployment):
     assert deployment.notice.startswith("Emulated hosts")
     assert deployment.notice.count(".") == 1, "one sentence"
     assert "10 times those of a real one" in deployment.notice
-    for host in deployment.hosts[1:]:
-        (proof,) = (
-            p
-            for p in host.proofs
-            if p.claim.startswith(f"one way between client and {host.name} takes ")
-        )
-        assert re.search(
-            r"median [\d.]+ [µm]s, quartiles [\d.]+ [µm]s and [\d.]+ [µm]s; ",
-            proof.evidence,
-        )
 
 
 def one_way_us(deployment, *servers):
@@ -153,22 +140,6 @@ def test_delays_are_those_asked_for(deployment):
     assert 9_900 < us["region"] < 11_000
     assert 330 < us["ppg"] < us["zone"] < 900
     assert 600 < us["plain"] - us["zone"] < 1500
-
-
-@pytest.mark.parametrize("jitter_us", [0, 60, 400])
-@pytest.mark.parametrize("busy", [0, 0.3, 0.7])
-def test_what_the_emulation_adds_is_told_from_what_a_busy_machine_adds(busy, jitter_us):
-    """A lab that was started beside other work had delays of 288 µs for 400 when the machine was
-    quiet again."""
-    rng = np.random.default_rng(7)
-    path = topology.Link(delay_us=400, jitter_us=jitter_us)
-    # half of two ways, and at times a wait for a processor
-    ways_us = (
-        400 + 20 + rng.gamma(2, 1, 40) + rng.random((2, 40)).mean(axis=0) * jitter_us
-    )
-    ways_us += (rng.random(40) < busy) * rng.exponential(700, 40)
-    found = supervisor.added_us([min(ways_us), *statistics.quantiles(ways_us, n=4)], path)
-    assert found == pytest.approx(20, abs=supervisor.NOISE_US + 0.1 * jitter_us)
 
 
 def bps(deployment, client, server, arguments):
@@ -424,7 +395,8 @@ def test_killing_the_caller_while_the_lab_starts_takes_everything_along(tmp_path
         end = time.monotonic() + 30
         # process 1 of a host, which made this folder, dies with the others; stopped before that,
         # nothing could end it
-        while not (tmp_path / "hosts/client/hosts").exists() and time.monotonic() < end:
+        made = "netperf-lab-*/hosts/client/hosts"
+        while not list(tmp_path.glob(made)) and time.monotonic() < end:
             time.sleep(0.001)
         hosts = {p: n for p, n in family(mark).items() if n != outside}
         assert hosts
@@ -438,49 +410,6 @@ def test_killing_the_caller_while_the_lab_starts_takes_everything_along(tmp_path
         process.kill()
         process.wait()
     assert gone(mark, namespaces, tmp_path) is True
-
-
-def tree(folder):
-    return {str(p): p.read_text() for p in folder.rglob("*") if p.is_file()}
-
-
-def test_a_folder_that_is_not_a_labs_is_left_alone(tmp_path):
-    for name in (
-        "id",
-        "known_hosts",
-        "ssh_config",
-        "deployment.json",
-        "hosts/mine/pinned",
-    ):
-        place = tmp_path / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(name)
-    before = tree(tmp_path)
-    assert lab.stop(tmp_path) is False
-    assert tree(tmp_path) == before
-    with pytest.raises(LabError, match=r"not a lab's folder and holds id, .*known_hosts"):
-        lab.up(experiment(**SMALL), state=tmp_path)
-    assert tree(tmp_path) == before
-
-
-def test_a_program_that_locks_a_file_of_that_name_is_not_ended(tmp_path):
-    code = (
-        "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX); "
-        "print('locked', flush=True); input()"
-    )
-    other = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path / "lock")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert other.stdout.readline() == "locked\n"
-        assert lab.stop(tmp_path) is False
-        assert other.poll() is None
-    finally:
-        other.communicate("\n")
-    assert other.returncode == 0
 
 
 @pytest.mark.parametrize("name", ['a "quote', "${HOME}", "100 % új"])
@@ -513,7 +442,7 @@ def test_killing_the_supervisor_takes_everything_along(caller, tmp_path):
     os.kill(supervisor, signal.SIGKILL)
     _, said = process.communicate(timeout=60)
     assert process.returncode != 0
-    assert f"the lab in {tmp_path} failed" in said
+    assert f"see {tmp_path}/netperf-lab-" in said
     assert gone(mark, namespaces, tmp_path) is True
     # what it left is no obstacle
     made = lab.up(experiment(**SMALL), state=tmp_path)
@@ -536,10 +465,9 @@ def test_a_killed_host_ends_the_lab(caller, tmp_path):
     )
     os.kill(host, signal.SIGKILL)
     _, said = process.communicate(timeout=60)
-    assert f"the lab in {tmp_path} failed" in said
+    log = re.search(r"the lab failed \(exit code \d+\); see (.*)", said)[1]
     assert re.search(
-        "host (client|ppg) of the lab ended unexpectedly",
-        (tmp_path / "lab.log").read_text(),
+        "host (client|ppg) of the lab ended unexpectedly", Path(log).read_text()
     )
     assert gone(mark, namespaces, tmp_path) is True
 
@@ -551,26 +479,19 @@ def test_interrupting_the_foreground_lab_cleans_up(caller, tmp_path, number):
     _, said = process.communicate(timeout=60)
     assert (process.returncode, said) == (0, "")
     assert gone(mark, namespaces, tmp_path) is True
-    assert not (tmp_path / "id").exists()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_lab_of_another_process_is_used_and_left_alone(caller, tmp_path):
-    process, supervisor, mark, namespaces = caller
+    process, _, mark, namespaces = caller
     made = lab.status(tmp_path).deployment
     assert run(made, "client", "hostname") == "client\n"
-    with pytest.raises(
-        LabError, match=rf"process {supervisor} already runs a lab in {tmp_path}"
-    ):
-        lab.up(experiment(**SMALL), state=tmp_path)
-    assert lab.status(tmp_path) is not None, "it goes on"
     assert lab.shell("ppg", tmp_path, ("exit 3",)) == 3
     assert lab.shell("ppg", tmp_path, ("sh", "-c", "exit 7")) == 7
     assert lab.shell("ppg", tmp_path, ("touch", "/run/home/a b")) == 0
     assert run(made, "ppg", FILES) == "a b\n"
     with pytest.raises(UsageError, match="no host 'moon'"):
         lab.shell("moon", tmp_path)
-    with pytest.raises(LabError, match="already"):
-        lab.run_foreground(folder=tmp_path)
     assert lab.stop(tmp_path) is False
     assert lab.status(tmp_path) is not None, "it is not ours"
     process.send_signal(signal.SIGINT)

@@ -1,7 +1,6 @@
 """A lab's folder that another user made, or may write into, is not used: what it names would run
 as this user."""
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -9,10 +8,9 @@ import sys
 import pytest
 from pydantic import TypeAdapter
 
-from netperf_lib.errors import HostError
+from netperf_lib.errors import LabError
 from netperf_lib.experiment.model import Deployment, Host
 from netperf_lib.hosts import lab
-from netperf_lib.hosts.lab import lock
 
 HOLD = """
 import fcntl, sys
@@ -62,50 +60,29 @@ def behind_a_link(folder):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a lab needs Linux")
 @pytest.mark.parametrize("make", [open_to_all, of_another_user, behind_a_link])
-@pytest.mark.parametrize("use", ["status", "shell", "stop", "start"])
-def test_foreign_lab_folder_is_refused(tmp_path, make, use):
-    folder = tmp_path / "lab"
+def test_the_lab_of_another_user_is_no_lab(tmp_path, make):
+    folder = tmp_path / "other"
     forged_lab(folder)
     folder.chmod(0o700)
-    named = make(folder)
-    calls = {
-        "status": lambda: lab.status(named),
-        "shell": lambda: lab.shell("client", named, ("true",)),
-        "stop": lambda: lab.stop(named),
-        "start": lambda: lab.run_foreground(folder=named),
-    }
-    command = [sys.executable, "-c", HOLD, str(folder / "lock"), lock.MARK.decode()]
+    make(folder).rename(tmp_path / "netperf-lab-x")
+    command = [sys.executable, "-c", HOLD, str(tmp_path / "netperf-lab-x" / "lock"), "1"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as holder:
         assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(HostError, match="remove it, or choose another one"):
-            calls[use]()
-        assert holder.poll() is None
+        assert lab.status(tmp_path) is None
+        with pytest.raises(LabError, match="no lab is running"):
+            lab.shell("client", tmp_path, ("true",))
         holder.stdin.close()
-    assert not (folder / "ran").exists()
+    assert not list(tmp_path.rglob("ran"))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="a lab needs Linux")
-def test_lock_that_names_no_process_marks_a_lab(tmp_path):
-    """Those of earlier releases name none, and stay when their lab ends."""
-    file = tmp_path / "lock"
-    earlier = "folder of a netperf_lib lab: what it holds is removed when the lab ends\n"
-    file.write_text(earlier)
-    assert lock.is_marked(file)
-    with file.open("rb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        assert lock.holder(file) == 0
-    assert lock.holder(file) is None
-
-
-def test_own_lab_folder_is_closed_to_others(tmp_path, lab_runs):
-    folder = tmp_path / "hosts"
-    folder.mkdir(mode=0o755)
-    folder.chmod(0o775)
+def test_the_folder_of_a_lab_is_fresh_and_private(tmp_path, lab_runs):
     options = lab.Options.model_validate({"hosts": [{"name": "client"}, {"name": "ppg"}]})
     try:
-        lab.start(options, folder)
-        assert folder.stat().st_mode & 0o777 == 0o700
+        lab.start(options, tmp_path)
+        own = lab.status(tmp_path).folder
+        assert own.parent == tmp_path
+        assert own.stat().st_mode & 0o777 == 0o700
     finally:
-        lab.stop(folder)
+        lab.stop(tmp_path)

@@ -745,7 +745,7 @@ def start(store, state):
 def lab_folder(deployment):
     place = deployment.host("client").identity
     assert place
-    return Path(place).parent
+    return Path(place).parents[1]
 
 
 @pytest.mark.slow

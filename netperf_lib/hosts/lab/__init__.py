@@ -14,15 +14,18 @@ import os
 import re
 import select
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from ...errors import LabError, UsageError
+from ...errors import HostError, LabError, UsageError
 from ...experiment.model import Deployment, Experiment, Host
 from ...tools import TOOLS
 from ..owner import check_owner
@@ -37,7 +40,7 @@ from .topology import Options as Options
 if (
     sys.platform == "linux"
 ):  # elsewhere an experiment can only be planned; `check` says why
-    from . import lock, supervisor
+    from . import lock
 
 EPHEMERAL = True
 HOLDS = False
@@ -46,9 +49,21 @@ HOLDS = False
 _START_S, _STOP_S = 60, 5
 _DEPLOYMENT = TypeAdapter(Deployment)
 
-_started: dict[Path, tuple[subprocess.Popen[str], Options, int]] = {}
-"""Folder to the lab that this process started there: its process, options, and number of the
-deployment."""
+_PREFIX = "netperf-lab-"
+
+
+@dataclass(frozen=True, slots=True)
+class _Lab:
+    """A lab that this process started."""
+
+    process: subprocess.Popen[str]
+    folder: Path
+    options: Options
+    number: int
+
+
+_started: dict[Path, _Lab] = {}
+"""By the folder that the lab's own folder was made in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +78,8 @@ class LabStatus:
 
 
 def default_folder() -> Path:
-    """Return the folder of a lab if none is named: one per user, not shared."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    return (
-        Path(runtime, "netperf-lab")
-        if runtime
-        else Path("/tmp", f"netperf-lab-{os.geteuid()}")  # noqa: S108
-    )
+    """Return where the folder of a lab is made if nothing is named."""
+    return Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
 
 
 def up(
@@ -81,7 +91,7 @@ def up(
 ) -> Deployment:
     """Start the lab of an experiment, unless this process already runs the same one in `state`.
 
-    LabError if it cannot run on this machine, or another process runs one in `state`.
+    LabError if it cannot run on this machine.
     """
     check_linux()
     for tool in (
@@ -91,10 +101,11 @@ def up(
             tool.VERSION[0], tool.PACKAGE, "the experiment uses"
         )  # the hosts share this machine's programs
     options, folder = read_options(experiment, Options), state.absolute()
-    if folder in _started:
-        running = status(folder)
-        if running and running.deployment and _started[folder][1:] == (options, number):
-            return running.deployment
+    if (made := _started.get(folder)) is not None:
+        deployment = _read(made.folder)
+        same = (made.options, made.number) == (options, number)
+        if same and deployment and made.process.poll() is None:
+            return deployment
         stop(folder)
     return start(options, folder, number)
 
@@ -119,78 +130,86 @@ def check() -> None:
 
 
 def start(options: Options, folder: Path, number: int = 1) -> Deployment:
-    """Start a lab in `folder` as a child of this process, as deployment `number`; `stop` ends it.
+    """Start a lab as a child of this process, as deployment `number`; `stop` ends it.
 
-    LabError if it cannot run on this machine, or one is already running in `folder`.
+    Its keys, settings and log are in a fresh folder inside `folder`, which only this user can
+    read. LabError if it cannot run on this machine.
     """
     check_linux()
     folder = folder.absolute()
-    _check_folder(folder)
+    if bad := re.search(r"""["%\\\x00-\x1f\x7f\ud800-\udfff]|\$\{""", str(folder)):
+        raise LabError(
+            f"the path of the lab's folder, {str(folder)!r}, contains {bad[0]!r}, which ssh "
+            "cannot read: choose another folder"
+        )
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not folder.is_symlink() and folder.stat().st_uid == os.geteuid():
-            folder.chmod(0o700)
-        check_owner(folder)
-        (folder / "lock").touch(mode=0o600)
+        folder.mkdir(parents=True, exist_ok=True)
+        own = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder))
     except OSError as error:
         raise LabError(
             f"the lab cannot write to its folder {folder} ({error.strerror}): choose another one"
         ) from None
-    _started[folder] = (
-        _supervisor(options, str(folder), str(number), str(os.getpid())),
-        options,
-        number,
-    )
-    deployment = _read(folder)
+    try:
+        process = _supervisor(options, str(own), str(number), str(os.getpid()))
+    except BaseException:
+        shutil.rmtree(own, ignore_errors=True)
+        raise
+    _started[folder] = _Lab(process, own, options, number)
+    deployment = _read(own)
     assert deployment is not None, "written before it is ready"
     return deployment
 
 
 def _read(folder: Path) -> Deployment | None:
-    """Return the deployment running in `folder`; None while it is being set up."""
+    """Return the deployment of a lab's own folder; None while it is being set up."""
     with contextlib.suppress(FileNotFoundError):
         return _DEPLOYMENT.validate_json((folder / "deployment.json").read_bytes())
     return None
 
 
 def run_foreground(options: Options | None = None, folder: Path | None = None) -> None:
-    """Run a lab, and print its SSH commands.
+    """Run a lab, and print its folder and its SSH commands.
 
     Until it is interrupted (Ctrl-C, SIGTERM) or stopped from elsewhere.
     """
     folder = (folder or default_folder()).absolute()
-    if running := status(folder):
-        raise LabError(
-            f"process {running.pid} already runs a lab in {folder}: stop it first"
-        )
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    code, log = 0, folder
     try:
         deployment = start(options or Options(), folder)
+        made = _started[folder]
+        log = made.folder / "lab.log"
         print(deployment.notice)
+        print(f"the lab's folder: {made.folder}")
         for host in deployment.hosts:
             print(f"  {' '.join(ssh_command(host))}    # {host.data_address}")
         print("ready; press Ctrl-C to stop", flush=True)
-        code = _started[folder][0].wait()
+        code = made.process.wait()
     except KeyboardInterrupt:
-        code = 0
+        pass
     finally:
         stop(folder)
         signal.signal(signal.SIGTERM, previous)
     if code:
-        raise LabError(
-            f"the lab in {folder} failed (exit code {code}); see {folder / 'lab.log'}"
-        )
+        raise LabError(f"the lab failed (exit code {code}); see {log}")
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    """Yield the folders that labs of this user made inside `folder`, the newest last."""
+    found = folder.glob(f"{_PREFIX}*") if sys.platform == "linux" else ()
+    for own in sorted(found, key=lambda path: path.lstat().st_mtime):
+        with contextlib.suppress(HostError):
+            check_owner(own)
+            yield own
 
 
 def status(folder: Path | None = None) -> LabStatus | None:
-    """Return the lab running in `folder`, if any."""
-    folder = (folder or default_folder()).absolute()
-    pid = _supervisor_of(folder)
-    return (
-        None
-        if pid is None
-        else LabStatus(folder=folder, pid=pid, deployment=_read(folder))
-    )
+    """Return the lab that runs in `folder`, the newest of several; None if there is none."""
+    running = None
+    for own in _folders((folder or default_folder()).absolute()):
+        if (pid := lock.holder(own / "lock")) is not None:
+            running = LabStatus(folder=own, pid=pid, deployment=_read(own))
+    return running
 
 
 def ssh_command(host: Host, *command: str) -> list[str]:
@@ -220,64 +239,23 @@ def shell(host: str, folder: Path | None = None, command: tuple[str, ...] = ()) 
 def stop(folder: Path) -> bool:
     """Stop the lab that this process started in `folder`, and remove its files.
 
-    Return whether there was one.
-
-    A folder that no lab has marked as its own, and that of a lab of another process, are left
-    unchanged.
+    Return whether there was one. The log of a lab that failed stays.
     """
-    folder = folder.absolute()
-    started = _started.pop(folder, None)
-    if started is not None:
-        process = started[0]
-        process.terminate()
-        try:
-            process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-    if _is_lab(folder) and _supervisor_of(folder) is None:
-        supervisor.clean(folder)
-    return started is not None
-
-
-def _is_lab(folder: Path) -> bool:
-    if sys.platform != "linux" or not lock.is_marked(folder / "lock"):
+    made = _started.pop(folder.absolute(), None)
+    if made is None:
         return False
-    check_owner(folder)
+    failed = bool(made.process.poll())
+    made.process.terminate()
+    try:
+        made.process.wait(_STOP_S)
+    except subprocess.TimeoutExpired:
+        made.process.kill()
+        made.process.wait()
+    if failed:
+        lock.clean(made.folder)
+    else:
+        shutil.rmtree(made.folder, ignore_errors=True)
     return True
-
-
-def _check_folder(folder: Path) -> None:
-    """Refuse a folder with foreign files under names that a lab uses.
-
-    And a path that ssh cannot read.
-    """
-    if bad := re.search(r"""["%\\\x00-\x1f\x7f\ud800-\udfff]|\$\{""", str(folder)):
-        raise LabError(
-            f"the path of the lab's folder, {str(folder)!r}, contains {bad[0]!r}, which ssh "
-            "cannot read: "
-            "choose another folder"
-        )
-    if not _is_lab(folder):
-        present = [
-            name
-            for name in (*supervisor.FILES, "hosts")
-            if os.path.lexists(folder / name)
-        ]
-        lock_file = folder / "lock"
-        if os.path.lexists(lock_file) and not (
-            lock_file.is_file() and lock_file.stat().st_size == 0
-        ):
-            present.append("lock")
-        if present:
-            raise LabError(
-                f"{folder} is not a lab's folder and holds {', '.join(present)}: choose another "
-                "folder"
-            )
-
-
-def _supervisor_of(folder: Path) -> int | None:
-    return lock.holder(folder / "lock") if _is_lab(folder) else None
 
 
 def _supervisor(options: Options, *arguments: str) -> subprocess.Popen[str]:

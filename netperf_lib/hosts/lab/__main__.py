@@ -23,7 +23,7 @@ from ...data.files import write
 from ...errors import LabError
 from ...experiment.model import Deployment
 from . import lock, namespace, requirements
-from .supervisor import Supervisor, clean
+from .supervisor import Supervisor
 from .topology import Options
 
 log = logging.getLogger("netperf_lib.hosts.lab")
@@ -58,11 +58,9 @@ def main(*arguments: str) -> int:
 def _run(folder: Path, number: int, caller: int, ready: Callable[[], None]) -> None:
     """Run a lab until it is told to end; `ready` is called when it is."""
     namespace.die_with_parent(caller)  # the hosts die with this process, at any stage
-    if (other := lock.acquire(folder / "lock")) is not None:
-        raise LabError(f"process {other} already runs a lab in {folder}")
-    clean(folder)  # leftovers of a killed lab
+    lock.acquire(folder / "lock")
     options = Options.model_validate_json(sys.stdin.read())
-    _log_to(folder / "lab.log")
+    _log_to(folder / lock.LOG)
     supervisor = Supervisor(options, folder)
     try:
         requirements.check()
@@ -79,7 +77,7 @@ def _run(folder: Path, number: int, caller: int, ready: Callable[[], None]) -> N
         log.info("it ends: %s", supervisor.wait(caller))
     finally:
         supervisor.stop()
-        clean(folder)
+        lock.clean(folder)
 
 
 def _log_to(file: Path) -> None:

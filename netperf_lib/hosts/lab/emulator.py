@@ -96,9 +96,7 @@ class Emulator:
     What the emulation itself adds to a delay is subtracted from every delay.
     """
 
-    def __init__(
-        self, options: Options, tuns: Mapping[str, int], overhead_us: float
-    ) -> None:
+    def __init__(self, options: Options, tuns: Mapping[str, int]) -> None:
         queue_ns = round(options.queue_us * 1000)
         self._lanes: dict[int, dict[bytes, _Lane]] = {}
         for a in options.hosts:
@@ -111,9 +109,7 @@ class Emulator:
                         receiver=tuns[b.name],
                         interface=interface,
                         link=_Queue(path.rate_bps, queue_ns) if path.rate_bps else None,
-                        delay_ns=round(
-                            max(0, path.delay_us - max(0, overhead_us)) * 1000
-                        ),
+                        delay_ns=round(path.delay_us * 1000),
                         jitter_ns=path.jitter_us * 1000,
                         variation=path.variation,
                         loss=path.loss,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import (
     BaseModel,
@@ -67,8 +67,7 @@ class Link(_Strict):
     """The link between two hosts, one way; both directions are alike."""
 
     delay_us: float = Field(ge=0, le=1e7)
-    """One-way delay, as a tool on the hosts measures it: the lab subtracts the delay that the
-    emulation adds."""
+    """One-way delay; the emulation itself adds some tens of microseconds."""
     jitter_us: float = Field(default=0, ge=0, le=1e7)
     """Jitter, uniform from 0 to this, added to the delay; packets keep their order."""
     variation: float = Field(default=0, ge=0, le=0.5)
@@ -133,14 +132,6 @@ class Options(_Strict):
     @classmethod
     def _keep_defaults(cls, links: dict[str, Link]) -> dict[str, Link]:
         return _default_links() | links
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_dropped(cls, options: Any) -> Any:
-        """Ignore what experiments of older releases may name and the lab does not need any more."""
-        if not isinstance(options, dict):
-            return options
-        return {k: v for k, v in options.items() if k not in ("realtime", "calibrate")}
 
     @model_validator(mode="after")
     def _names_fit(self) -> Options:
