@@ -1,15 +1,11 @@
-"""Contrasts before the data.
-
-Expand `compare:`, read thresholds, refuse contrasts that no run could answer.
-"""
+"""Contrasts before the data: expand `compare:`, read thresholds."""
 
 from __future__ import annotations
 
-import json
 import math
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import product
 from typing import TypeAlias
 
 from ..errors import StatsError, did_you_mean
@@ -24,64 +20,44 @@ _Row: TypeAlias = Mapping[str, Level]
 """The levels of a condition."""
 _Rows: TypeAlias = Sequence[tuple[Trial, _Row]]
 
-_LENGTHS = {"duration_s", "omit_s"}
 _HOSTS = {"client", "server"}
 _SHARE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*%(?:\s*of\s+(.+?))?\s*")
 """A threshold in per cent, and of what."""
-_SPLIT = tuple(
-    "placement accelerated tool test streams tcp_buffer_bytes message_bytes during".split()
-)
-"""Factors that a side of a contrast names where they vary: it names one condition."""
-_MEASURED = {"protocol", "direction"} | {
-    n for n, f in FACTORS.items() if f.role != "condition"
-} - {"advertised_bps"}
-"""Factors whose levels are known only once the hosts are placed or the log is read."""
 
 
 def gives(trial: Trial, metric: str) -> bool:
-    """Return whether a run of this trial can have a value of a metric."""
-    latency, tool = is_latency(trial.test.test), trial.test.tool
-    loaded = trial.test.during is not None
-    if metric.startswith(("latency_oneway_loaded", "rtt_loaded")):
-        return loaded or not latency
-    if metric.startswith(("latency_oneway", "rtt")):
-        round_trips = bool(trial.options.get("full_rtt"))
-        single = tool != "qperf" or metric in HEADLINES
-        return latency and single and round_trips == metric.startswith("rtt")
-    if metric.startswith(("throughput", "transferred", "sent_", "retransmits", "cwnd")):
-        at_receiver = tool != "sockperf" or metric in (
-            "throughput_sent_bps",
-            "sent_bytes",
-        )
-        return loaded or (not latency and at_receiver)
-    return True
-
-
-class _Wrong(Exception):  # noqa: N818  where, and what is wrong there
-    def __init__(self, message: str, *loc: str | int) -> None:
-        self.loc, self.message = loc, message
+    """Return whether a run of this trial can have a value of a headline metric."""
+    if is_latency(trial.test.test):
+        is_round_trip = bool(trial.options.get("full_rtt"))
+        loaded = trial.test.during is not None and metric == "throughput_bps"
+        wanted = "rtt_us" if is_round_trip else "latency_oneway_us"
+        return loaded or metric == wanted
+    return metric == "throughput_bps" and trial.test.tool != "sockperf"
 
 
 def expand_compare(experiment: Experiment) -> tuple[Experiment, list[tuple[Loc, str]]]:
-    """Expand `compare`, resolve thresholds, and look for contrasts that no run could answer.
-
-    Also return the errors, each with its location.
-    """
+    """Expand `compare`, and resolve thresholds; also return the errors with their locations."""
     rows = [(trial, trial_levels(trial)) for trial in conditions(experiment)]
     wrong: list[tuple[Loc, str]] = []
     contrasts: list[Contrast] = []
     for number, contrast in enumerate(experiment.contrasts):
+        key = _threshold_key(contrast)
+        if rows and contrast.metric not in METRICS:
+            wrong.append(
+                (("contrasts", number, "metric"), unknown_metric(contrast.metric))
+            )
+            continue
         try:
             contrasts.append(_with_threshold(contrast))
-            if rows:
-                _check(contrast, rows)
-        except _Wrong as error:
-            wrong.append((("contrasts", number, *error.loc), error.message))
+        except StatsError as error:
+            wrong.append((("contrasts", number, key), str(error)))
     for number, compare in enumerate(experiment.compare):
         try:
-            contrasts += [c for c in _family(compare, rows) if c not in contrasts]
-        except _Wrong as error:
-            wrong.append((("compare", number, *error.loc), error.message))
+            family = _family(compare, rows)
+        except StatsError as error:
+            wrong.append((("compare", number), str(error)))
+        else:
+            contrasts += [c for c in family if c not in contrasts]
     done = experiment.model_copy(update={"contrasts": tuple(contrasts), "compare": ()})
     done.__pydantic_fields_set__.discard("compare")
     return done, wrong
@@ -91,72 +67,94 @@ def expand_compare(experiment: Experiment) -> tuple[Experiment, list[tuple[Loc, 
 
 
 def _family(compare: Compare, rows: _Rows) -> list[Contrast]:
-    """Return the contrasts of a family: for each metric, every level against the baseline."""
+    """Return the contrasts of a family: for each metric, every level against the baseline.
+
+    StatsError if there is none.
+    """
     name = compare.factor
-    _check_levels(rows, compare.where, "where")
-    if not any(name in row for _, row in rows):
-        raise _Wrong(_unknown(name, rows), "factor")
-    chosen = [(t, r) for t, r in rows if _matches(r, compare.where)]
-    measured = [m for m in HEADLINES if any(gives(t, m) for t, _ in chosen)]
-    varying = [
-        m for m in measured if len({r.get(name) for t, r in chosen if gives(t, m)}) > 1
-    ]
+    chosen = [(trial, row) for trial, row in rows if compare.where.items() <= row.items()]
     contrasts: list[Contrast] = []
-    for number, metric in enumerate(compare.metrics or varying or measured):
-        measuring = _measuring(chosen, metric, "metrics", number)
+    for metric in compare.metrics or HEADLINES:
+        if metric not in METRICS:
+            raise StatsError(unknown_metric(metric))
+        # of another metric than the headlines any run may have a value
+        measuring = [
+            row
+            for trial, row in chosen
+            if metric not in HEADLINES or gives(trial, metric)
+        ]
         contrasts += _against(compare, metric, measuring)
+    if not contrasts:
+        raise StatsError(_nothing(name, [row for _, row in rows]))
     return contrasts
 
 
 def _against(compare: Compare, metric: str, rows: Sequence[_Row]) -> list[Contrast]:
     """Return the contrasts of a family for one metric: every level against the baseline."""
     name, cast = compare.factor, factor(compare.factor).cast
-    levels = sort_levels(name, (r.get(name) for r in rows))
+    levels = sort_levels(name, (row.get(name) for row in rows))
     if len(levels) < 2:
-        raise _Wrong(f"{name} has one level where {metric} is measured", "factor")
+        return []
     named = "baseline" in compare.model_fields_set
     baseline = cast(compare.baseline) if named else levels[0]
     chosen = list(map(cast, compare.levels or levels))
-    for key, level in (("baseline", baseline), *(("levels", level) for level in chosen)):
+    for level in (baseline, *chosen):
         if level not in levels:
-            raise _Wrong(_not_measured(level, levels), key)
-    # properties of the pairs vary with the placement, and hosts with everything else
-    columns = dimensions(dict.fromkeys(f for r in rows for f in r))
-    ignored = {name, *_LENGTHS, *({"placement"} if name in _HOSTS else _HOSTS)}
-    if name == "placement":
-        ignored |= {"gateway_sku", *(f for f in columns if f not in FACTORS)}
-    varying = [
-        f for f in columns if f not in ignored and len({r.get(f) for r in rows}) > 1
-    ]
-    strata: dict[tuple[Level, ...], set[Level]] = {}
+            known = ["null" if known is None else str(known) for known in levels]
+            hint = did_you_mean(level, known)
+            raise StatsError(
+                f"{name} is never {level}; {hint}it is {', '.join(known)} where {metric} is "
+                "measured"
+            )
+    others = _others(name, rows)
+    strata: defaultdict[tuple[Level, ...], set[Level]] = defaultdict(set)
     for row in rows:
-        strata.setdefault(tuple(row.get(f) for f in varying), set()).add(row.get(name))
+        strata[tuple(row.get(other) for other in others)].add(row.get(name))
     contrasts = []
-    for level, (stratum, there) in product(chosen, strata.items()):
-        if level != baseline and {level, baseline} <= there:
-            held = {**compare.where, **dict(zip(varying, stratum, strict=True))}
-            a, b = {**held, name: level}, {**held, name: baseline}
+    for level in chosen:
+        for stratum, present in strata.items():
+            if level == baseline or not {level, baseline} <= present:
+                continue
+            shared = compare.where | dict(zip(others, stratum, strict=True))
+            a, b = {**shared, name: level}, {**shared, name: baseline}
             contrasts.append(Contrast(metric=metric, a=a, b=b, margin=compare.margin))
-    if not contrasts:
-        words = (
-            f"no two conditions differ in {name} alone ({', '.join(varying)} also differ)"
-        )
-        raise _Wrong(words, "factor")
     return contrasts
 
 
+def _others(name: str, rows: Sequence[_Row]) -> list[str]:
+    """Return the other factors that vary, whose levels both sides of a contrast share."""
+    columns = dimensions(dict.fromkeys(column for row in rows for column in row))
+    # properties of the pairs vary with the placement, and hosts with everything else
+    ignored = {name, "duration_s", "omit_s"}
+    ignored |= {"placement"} if name in _HOSTS else _HOSTS
+    if name == "placement":
+        ignored |= {"gateway_sku", *(set(columns) - FACTORS.keys())}
+    levels = {column: {row.get(column) for row in rows} for column in columns}
+    return [c for c in columns if c not in ignored and len(levels[c]) > 1]
+
+
+def _nothing(name: str, rows: Sequence[_Row]) -> str:
+    """Say why a family has no contrast."""
+    known = dimensions(dict.fromkeys(column for row in rows for column in row))
+    if name not in known:
+        hint = did_you_mean(name, [*known, *FACTORS])
+        return f"{name} is no factor here; {hint}factors here are {', '.join(known)}"
+    return f"no two conditions differ in {name} alone"
+
+
 # -- thresholds ----------------------------------------------------------------------------------
+
+
+def _threshold_key(contrast: Contrast) -> str:
+    return "below" if contrast.below is not None else "at_least"
 
 
 def _with_threshold(contrast: Contrast) -> Contrast:
     """Check a threshold; one in per cent is split into the share and what it is of."""
     if contrast.b is not None or contrast.metric not in METRICS:
         return contrast
-    key = "below" if contrast.below is not None else "at_least"
-    try:
-        threshold(contrast)
-    except StatsError as error:
-        raise _Wrong(str(error), key) from None
+    threshold(contrast)
+    key = _threshold_key(contrast)
     share = _SHARE.fullmatch(str(getattr(contrast, key)))
     if share is None or share[2] is None:
         return contrast
@@ -165,7 +163,7 @@ def _with_threshold(contrast: Contrast) -> Contrast:
 
 def threshold(contrast: Contrast) -> float:
     """Return the threshold of a contrast in the unit of its metric, or raise StatsError."""
-    text = str(contrast.at_least if contrast.below is None else contrast.below)
+    text = str(getattr(contrast, _threshold_key(contrast)))
     unit = METRICS[contrast.metric].unit if contrast.metric in METRICS else ""
     share = _SHARE.fullmatch(text)
     base = share and (share[2] or contrast.of)
@@ -181,74 +179,3 @@ def threshold(contrast: Contrast) -> float:
     if not 0 < value < math.inf:
         raise StatsError(f"{text!r} is not a threshold above zero")
     return value
-
-
-# -- contrasts no run answers --------------------------------------------------------------------
-
-
-def _check(contrast: Contrast, rows: _Rows) -> None:
-    """Raise the error of a contrast that no run of the experiment could answer."""
-    measuring = _measuring(rows, contrast.metric, "metric")
-    sides: list[list[_Row]] = []
-    for side, levels in (("a", contrast.a), ("b", contrast.b)):
-        if levels is None:
-            return
-        _check_levels(rows, levels, side)
-        found = [r for r in measuring if _matches(r, levels)]
-        several = [f for f in _SPLIT if len({r.get(f) for r in found}) > 1]
-        if not found:
-            words = (
-                f"no run that measures {contrast.metric} has all of these levels together"
-            )
-            raise _Wrong(words, side)
-        if several:
-            raise _Wrong(
-                f"names several conditions; name also {', '.join(several)}", side
-            )
-        sides.append(found)
-    # what is known only later may distinguish the sides
-    known = all(contrast.a.get(f) == (contrast.b or {}).get(f) for f in _MEASURED)
-    if known and sides[0] == sides[1]:
-        raise _Wrong("is the same as a: both sides have the same runs", "b")
-
-
-def _measuring(rows: _Rows, metric: str, *loc: str | int) -> list[_Row]:
-    """Return the levels of the trials that give a metric."""
-    if metric not in METRICS:
-        raise _Wrong(unknown_metric(metric), *loc)
-    measuring = [r for t, r in rows if gives(t, metric)]
-    if not measuring:
-        measured = [m for m in HEADLINES if any(gives(t, m) for t, _ in rows)]
-        words = f"no test here measures {metric}; measured are {', '.join(measured)}"
-        raise _Wrong(words, *loc)
-    return measuring
-
-
-def _matches(row: _Row, levels: _Row) -> bool:
-    return all(
-        row.get(f) == v for f, v in levels.items() if f in row or f not in _MEASURED
-    )
-
-
-def _check_levels(rows: _Rows, levels: _Row, *loc: str) -> None:
-    """Raise the error of a name that is no factor, or of a level that is not measured."""
-    for name, level in levels.items():
-        if any(name in row for _, row in rows):
-            measured = sort_levels(name, (r.get(name) for _, r in rows))
-            if level not in measured:
-                raise _Wrong(_not_measured(level, measured), *loc, name)
-        elif name not in _MEASURED and not name.startswith(("client_", "server_")):
-            raise _Wrong(_unknown(name, rows), *loc, name)
-
-
-def _not_measured(level: Level, measured: Sequence[Level]) -> str:
-    there = [json.dumps(v) if v is None else str(v) for v in measured]
-    return f"{level} is not measured; {did_you_mean(level, there)}measured are {', '.join(there)}"
-
-
-def _unknown(name: str, rows: _Rows) -> str:
-    known = dimensions(dict.fromkeys(f for _, r in rows for f in r))
-    hint = did_you_mean(name, [*known, *FACTORS])
-    return (
-        f"is not a factor of this experiment; {hint}factors here are {', '.join(known)}"
-    )

@@ -6,7 +6,6 @@ import os
 import re
 import reprlib
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -206,36 +205,34 @@ def line_of(path: str | os.PathLike[str], loc: _Loc) -> int:
 
 def sentence(error: Any, model: type[BaseModel]) -> str:
     """Return the words of an error of pydantic about a model, with the value that it is about."""
-    kind, ctx = error["type"], error.get("ctx", {})
+    kind = error["type"]
     if kind == "value_error":
-        return str(ctx["error"])
+        return str(error["ctx"]["error"])
     words = str(error["msg"])
-    if kind == "extra_forbidden":
-        keys = {key for part in _schema(model) for key in part.get("properties", ())}
-        words = f"unknown key; {did_you_mean(error['loc'][-1], keys | OPTIONS.keys())}"
-        return words.rstrip("; ")
     if kind in ("missing", "too_short"):
         return words
-    wanted = (p for p in _schema(model) if p.get("pattern") == ctx.get("pattern", ""))
-    example = next(
-        (f"; for example {e}" for p in wanted for e in p.get("examples", ())), ""
-    )
-    return f"{_QUOTED.repr(error['input'])}: {words}{example}"
+    if kind != "extra_forbidden":
+        return f"{_QUOTED.repr(error['input'])}: {words}"
+    schema = model.model_json_schema()
+    keys = {*OPTIONS}
+    for part in (schema, *schema.get("$defs", {}).values()):
+        keys |= part.get("properties", {}).keys()
+    return f"unknown key; {did_you_mean(error['loc'][-1], keys)}".rstrip("; ")
 
 
-@cache
-def _schema(model: type[BaseModel]) -> list[dict[str, Any]]:
-    """Every part of the JSON Schema of a model."""
-    parts: list[Any] = [model.model_json_schema()]
-    for part in parts:  # which grows
-        inside = part.values() if isinstance(part, dict) else part
-        parts += [p for p in inside if isinstance(p, dict | list)]
-    return [p for p in parts if isinstance(p, dict)]
+def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
+    """Yield the errors in parts that are each legal but do not fit together."""
+    yield from _wrong_pairs(experiment)
+    total = conditions_count(experiment) * experiment.rounds * experiment.deployments
+    if total > MOST_TRIALS:
+        words = f"{total:,} trials are more than {MOST_TRIALS:,}"
+        yield ("rounds",), f"{words}; lower rounds, deployments or levels"
+    else:
+        yield from _wrong_tests(experiment)
 
 
-def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:  # noqa: C901
-    """Errors in parts that are each legal but do not fit together."""
-    placements = list(dict.fromkeys(p.placement for p in experiment.pairs))
+def _wrong_pairs(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
+    """Yield the errors of pairs, and of tests on pairs that are not there."""
     for number, pair in enumerate(experiment.pairs):
         if pair.client == pair.server:
             words = (
@@ -246,40 +243,27 @@ def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:  # noq
             if is_reserved(label) or (label in FACTORS and label != "gateway_sku"):
                 words = "is a name that the library uses itself; rename the label"
                 yield ("pairs", number, "labels", label), words
+    placements = list(dict.fromkeys(p.placement for p in experiment.pairs))
     for number, spec in enumerate(experiment.tests):
         for index, placement in enumerate(spec.placements or ()):
             if placement not in placements:
-                words = (
-                    f"no pair has the placement {placement!r}; legal are "
-                    f"{', '.join(placements)}"
-                )
+                known = ", ".join(placements)
+                words = f"no pair has the placement {placement!r}; legal are {known}"
                 yield ("tests", number, "placements", index), words
-    total = conditions_count(experiment) * experiment.rounds * experiment.deployments
-    if total > MOST_TRIALS:
-        words = f"{total:,} trials are more than {MOST_TRIALS:,}"
-        yield ("rounds",), f"{words}; lower rounds, deployments or levels"
-        return
+
+
+def _wrong_tests(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
+    """Yield the errors that the tools find, and tests that are declared twice."""
     seen: set[tuple[Any, ...]] = set()
-    declared = experiment.hosts.options.get("hosts")
     for trial in conditions(experiment):
         spec, server = trial.test, trial.pair.server
         loc: _Loc = ("tests", experiment.tests.index(spec))
-        own = declared.get(server) if isinstance(declared, dict) else None
-        places = (
-            [own.get(k) for k in ("data_address", "address")]
-            if isinstance(own, dict)
-            else []
-        )
-        # errors that the tools themselves find; the address is one for documentation (RFC 5737)
-        address = str(next(filter(None, places), "192.0.2.1"))
+        address = _address(experiment, server)
         for one in filter(None, (trial, load_trial(trial))):
             module = tools.tool(one.test.tool)
             if one.test.test not in module.TESTS:
-                legal = ", ".join(module.TESTS)
-                yield (
-                    loc,
-                    f"{one.test.test!r} is not a test of {one.test.tool}; legal are {legal}",
-                )
+                what = f"{one.test.test!r} is not a test of {one.test.tool}"
+                yield loc, f"{what}; legal are {', '.join(module.TESTS)}"
                 continue
             try:
                 module.commands(one.request, address, 20_000)
@@ -289,3 +273,12 @@ def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:  # noq
             what = f"{spec.tool} {spec.test} from {trial.pair.client} to {server}"
             yield loc, f"{what} is declared twice with equal factors; remove one"
         seen.add(trial.condition)
+
+
+def _address(experiment: Experiment, host: str) -> str:
+    """Return the address that a host of an inventory has, else one for documentation (RFC 5737)."""
+    hosts = experiment.hosts.options.get("hosts")
+    own = hosts.get(host) if isinstance(hosts, dict) else None
+    if not isinstance(own, dict):
+        return "192.0.2.1"
+    return str(own.get("data_address") or own.get("address") or "192.0.2.1")

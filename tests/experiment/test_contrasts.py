@@ -1,5 +1,4 @@
-"""Declaring what is asked: families in one line, thresholds, and contrasts that no run could
-answer."""
+"""Declaring what is asked: families in one line, and thresholds."""
 
 import pytest
 import yaml
@@ -85,7 +84,7 @@ def test_every_level_of_the_other_factors_has_its_own_contrast():
     ] == [("bbr", None)]
 
 
-LATENCY, THROUGHPUT = "latency_oneway_us", "throughput_bps"
+THROUGHPUT = "throughput_bps"
 PPG = {"placement": "ppg"}
 
 
@@ -96,53 +95,18 @@ def contrast(metric, a, **sides):
 @pytest.mark.parametrize(
     ("changed", "line", "datum"),
     [
-        (
-            {"compare": {"factor": "placment"}},
-            "compare[1].factor",
-            "did you mean placement",
-        ),
+        ({"compare": {"factor": "placment"}}, "compare[1]", "did you mean placement"),
         (
             {"compare": {"factor": "placement", "baseline": "same zone"}},
-            "compare[1].baseline",
+            "compare[1]",
             "did you mean same-zone",
         ),
         (
-            {"compare": {"factor": "placement", "metrics": ["rtt_us"]}},
-            "compare[1].metrics[1]",
-            "rtt_us",
-        ),
-        (
             {"compare": {"factor": "placement", "metrics": ["latency"]}},
-            "compare[1].metrics[1]",
+            "compare[1]",
             "latency_oneway_us",
         ),
-        ({"compare": {"factor": "message_bytes"}}, "compare[1].factor", "one level"),
-        (
-            contrast(LATENCY, {"placment": "ppg"}, b=PPG),
-            "contrasts[1].a.placment",
-            "placement",
-        ),
-        (
-            contrast(LATENCY, {"placement": "pgp"}, b=PPG),
-            "contrasts[1].a.placement",
-            "did you mean ppg",
-        ),
-        (
-            contrast("rtt_us", PPG, b={"placement": "same-zone"}),
-            "contrasts[1].metric",
-            "latency_oneway_us",
-        ),
-        (contrast(LATENCY, PPG, b={"server": "ppg"}), "contrasts[1].b", "same"),
-        (
-            contrast(LATENCY, PPG, b={"tool": "qperf"}),
-            "contrasts[1].b",
-            "names several conditions; name also placement",
-        ),
-        (
-            contrast(THROUGHPUT, {**PPG, "congestion": "bbr"}, b={**PPG, "streams": 1}),
-            "contrasts[1].a",
-            "together",
-        ),
+        ({"compare": {"factor": "message_bytes"}}, "compare[1]", "no two conditions"),
         (contrast(THROUGHPUT, PPG), "contrasts[1]", "below"),
         (
             contrast(THROUGHPUT, PPG, at_least="5 ms"),
@@ -166,7 +130,7 @@ def contrast(metric, a, **sides):
         ),
     ],
 )
-def test_what_no_run_could_answer_is_refused_with_its_place(changed, line, datum):
+def test_what_cannot_be_asked_is_refused_with_its_place(changed, line, datum):
     with pytest.raises(ExperimentError) as error:
         read_experiment(declared(**changed), file="x.yaml")
     place, message = str(error.value).split(": ", 1)

@@ -250,12 +250,6 @@ contrasts:
             15,
             "did you mean latency_oneway",
         ),
-        (
-            "b: {placement: same-zone}",
-            "b: {placement: samezone}",
-            17,
-            "measured are ppg, same-zone",
-        ),
         ("name: small", "name: 2024-01-01", 1, "valid string"),
         ("name: small\n", "", 1, "name: Field required"),
         (
