@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import csv as csv_format
 import gc
 import json
 import os
@@ -18,7 +19,15 @@ from typing import TYPE_CHECKING, Any
 import click
 from click import argument, option
 
-from .errors import NetperfError, ReportError, explain, naming, visible
+from .errors import (
+    NetperfError,
+    ReportError,
+    UsageError,
+    as_cell,
+    explain,
+    naming,
+    visible,
+)
 from .experiment.starter import HOST_SOURCES, QUESTIONS, starter
 from .quantities import read_quantity
 
@@ -33,10 +42,17 @@ def _share(
     _context: click.Context, _option: click.Parameter, text: str | None
 ) -> float | None:
     """Read a percentage: 2% or 0.02."""
+    if text is None:
+        return None
     try:
-        return None if text is None else read_quantity(text, "ratio")
+        share = read_quantity(text, "ratio")
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
+    if not 0 < share < 1:
+        raise click.BadParameter(
+            f"{text!r} is not between 0 and 100 %; write for example 5%"
+        )
+    return share
 
 
 def _levels(
@@ -56,6 +72,7 @@ flag, many = partial(option, is_flag=True), partial(option, multiple=True)
 where = partial(many, callback=_levels, metavar="FACTOR=LEVEL")
 switch = partial(option, default=True, show_default=True)
 as_json = flag("--json", "as_json", help="Print machine-readable JSON.")
+csv_file = option("--csv", type=FILE, help="Also write the table to this CSV file.")
 folder = argument("folder", type=PATH_OR_URL)
 experiment = argument("experiment", type=PATH_OR_URL)
 experiment_file = argument("experiment", type=PATH)
@@ -136,6 +153,9 @@ def npl() -> None:
     """Measure the network between two VMs, and judge what makes a difference.
 
     Start with `npl show data/recorded/lab-full`, or with `npl parse` on a log of your own.
+
+    To complete commands and files in bash: eval "$(_NPL_COMPLETE=bash_source npl)"; for zsh and
+    fish write their names instead.
     """
 
 
@@ -149,7 +169,7 @@ def _command(
 
 @contextmanager
 def _progress(text: str) -> Iterator[Callable[..., None]]:
-    """Show a progress bar of (done, total) and the current item on a terminal; silent elsewhere."""
+    """Show a bar of (done, total) and the current item on a terminal, from the first of them on."""
     # in a notebook nothing can be drawn over
     if not sys.stderr.isatty() or "JPY_PARENT_PID" in os.environ:
         yield lambda *_: None
@@ -287,8 +307,7 @@ def run(**options: Any) -> None:
 
     with _progress("notebooks") as progress:
         files = do(**options, say=_say, progress=progress)
-    for file in files:
-        _echo(file)
+    _echo(files[-1])
 
 
 @_command("npl collect data/experiments/lab.yaml --rounds 24")
@@ -383,11 +402,13 @@ def verify(folder: str, root: str | None) -> None:
     type=click.Choice(["worse", "inconclusive", "no verdict"]),
     help="Exit with code 3 if a comparison has this verdict; can be repeated.",
 )
+@csv_file
 @as_json
 def compare(
     folder: str,
     after: str | None,
     by: str | None,
+    csv: Path | None,
     fail_on: tuple[str, ...],
     as_json: bool,
     **options: Any,
@@ -407,6 +428,9 @@ def compare(
     result, family, lead = _verdicts(
         folder, after, by.split(",") if by else None, **options
     )
+    if csv is not None:
+        with naming(csv):
+            family.to_frame().to_csv(csv, index=False)
     if as_json:
         _print_json({"summary": family.summary, "lead": list(lead), **result.to_dict()})
     else:
@@ -422,7 +446,6 @@ def _verdicts(
     """Return what was asked for, its comparisons, and the sentences of an experiment as a whole."""
     from .analysis.compare import compare as compare_conditions
     from .analysis.lead import lead_paragraph
-    from .errors import UsageError
 
     where_after = options.pop("where_after") or None
     if after is not None:
@@ -430,6 +453,7 @@ def _verdicts(
             folder, after, by=by, where_after=where_after, **options
         )
         return family, family, ()
+    _check_one(folder)
     if by:
         from .reporting.answer import ask  # loads what draws
 
@@ -437,23 +461,46 @@ def _verdicts(
         return answer, answer.verdicts, ()
     lead = lead_paragraph(folder, **options)
     if not lead.family:
-        said = filter(None, [*lead.lines, lead.family.notice])
-        raise UsageError(f"there is nothing to compare by rule. {' '.join(said)}")
+        _check_levels(folder, options["where"])
+        sentences = filter(None, [*lead.lines, lead.family.notice])
+        raise UsageError(f"there is nothing to compare by rule. {' '.join(sentences)}")
     return lead.family, lead.family, lead.lines
+
+
+def _check_one(folder: str) -> None:
+    """Refuse a folder of experiments, and name them."""
+    from .data.layout import experiments, is_experiment
+
+    if not is_experiment(folder) and (names := experiments(folder)):
+        raise UsageError(
+            f"{folder} holds {len(names)} experiments; give one of {', '.join(names)}"
+        )
+
+
+def _check_levels(folder: str, where: dict[str, str]) -> None:
+    """Refuse a level that no run of an experiment has, and name those that there are."""
+    from .data.layout import is_experiment
+    from .data.load import load
+    from .experiment.factors import factor, sort_levels
+
+    runs: Any = load(folder) if is_experiment(folder) else {}
+    for name in where.keys() & runs.keys():
+        levels = sort_levels(name, runs[name].unique())
+        if factor(name).cast(where[name]) not in levels:
+            known = ", ".join(map(str, levels))
+            raise UsageError(f"{name} is never {where[name]!r} here; it is {known}")
 
 
 def _print_verdicts(
     levels: Table | None, family: Family, lead: Sequence[str], *, two: bool
 ) -> None:
-    from .analysis import lines
     from .analysis.result import quantity
+    from .terminal import text, verdict_blocks
 
-    heads = ("before", "after") if two else ("baseline", "condition")
-    notes = [*family.warnings, family.note]
-    blocks = ["\n".join(map(lines.wrapped, lead))] if lead else []
-    blocks += [f"{quantity(levels.metric or '')}\n{levels}"] if levels is not None else []
-    table = lines.text(lines.lines(family, two=two), heads, notes=notes)
-    _echo("\n\n".join([*blocks, table]))
+    blocks = [visible("\n".join(lead))] if lead else []
+    if levels is not None:
+        blocks.append(visible(f"{quantity(levels.metric or '')}\n{levels}"))
+    _echo(text([*blocks, *verdict_blocks(family, two=two)]))
 
 
 @_command("npl limits results/lab")
@@ -471,8 +518,9 @@ def limits(experiment: str) -> None:
 
 @_command("npl show results/lab")
 @experiment
+@csv_file
 @as_json
-def show(experiment: str, as_json: bool) -> None:
+def show(experiment: str, csv: Path | None, as_json: bool) -> None:
     """Show what is in an experiment, or in a data root.
 
     Prints its runs, rounds, factors with their levels, metrics and contrasts, and whether it is
@@ -481,6 +529,8 @@ def show(experiment: str, as_json: bool) -> None:
     from .analysis.contents import at_a_glance
 
     experiments = at_a_glance(experiment)
+    if csv is not None:
+        _write_glance(experiments, csv)
     if as_json:
         _print_json(experiments)
         return
@@ -492,6 +542,19 @@ def show(experiment: str, as_json: bool) -> None:
             for row in rows:
                 _echo(f"  {name:11}{row}")
                 name = ""
+
+
+def _write_glance(experiments: Sequence[dict[str, Any]], file: Path) -> None:
+    """Write what is in experiments: a row for each thing that is said of one."""
+    rows = []
+    for one in experiments:
+        for what, value in one.items():
+            inside = value if isinstance(value, dict) else {"": value}
+            rows += [(one["experiment"], what, name, v) for name, v in inside.items()]
+    with naming(file), file.open("w", encoding="utf-8", newline="") as table:
+        writer = csv_format.writer(table)
+        writer.writerow(["experiment", "what", "name", "value"])
+        writer.writerows([as_cell(str(cell)) for cell in row] for row in rows)
 
 
 @_command("npl report results/lab")

@@ -131,6 +131,7 @@ def run(
     list of Path
         The PDFs; the combined report is the last.
     """
+    from .analysis.lead import lead_paragraph
     from .data.ingest import ingest
     from .data.layout import Store
 
@@ -154,6 +155,8 @@ def run(
     say(f"{ingest(store.location)} runs read into tables under {store.url}")
     say("The report is being made")
     files = report_to(store.url, pdf, progress)
+    for line in lead_paragraph(store.location).lines:
+        say(line)
     if failed:
         raise failed
     return files

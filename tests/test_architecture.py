@@ -106,8 +106,9 @@ LAYERS = {
     "plots": "errors metrics experiment analysis",
     "reporting": "errors metrics quantities experiment data analysis plots hosts",
     "pipeline": "errors metrics experiment hosts measure data analysis reporting",
+    "terminal": "errors metrics analysis",
     "cli": "errors metrics quantities experiment hosts measure data analysis plots reporting "
-    "pipeline",
+    "pipeline terminal",
 }
 
 

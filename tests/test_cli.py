@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import click
+import pandas as pd
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -278,6 +279,46 @@ def test_show_says_what_is_in_an_experiment():
     assert "throughput_bps: Throughput at the receiver" in text
     (one,) = json.loads(shown("show", RECORDED, "--json"))
     assert one["factors"]["placement"] == "ppg, same-zone, cross-zone, cross-region"
+
+
+def test_a_mistyped_level_names_the_levels():
+    done = CliRunner().invoke(
+        command_line, ["compare", str(RECORDED), "--where", "placement=pgp"]
+    )
+    known = (
+        "placement is never 'pgp' here; it is ppg, same-zone, cross-zone, cross-region"
+    )
+    assert str(done.exception) == known
+
+
+def test_a_folder_of_experiments_names_them():
+    done = CliRunner().invoke(command_line, ["compare", str(RECORDED.parent)])
+    assert str(done.exception).startswith(f"{RECORDED.parent} holds 6 experiments; give")
+    assert str(RECORDED) in str(done.exception)
+
+
+def test_a_table_is_as_wide_as_the_terminal():
+    words = ("compare", RECORDED)
+    narrow, wide = (
+        max(map(len, shown(*words, COLUMNS=str(n)).splitlines())) for n in (80, 160)
+    )
+    assert narrow <= 80 < wide <= 160
+
+
+def test_a_margin_is_a_percentage():
+    words = "compare", RECORDED, "--by", "placement", "--metric", "latency_oneway_us"
+    assert "exploratory" in shown(*words, "--margin", "5%")
+    assert "write for example 5%" in shown(*words, "--margin", "5", code=2)
+
+
+@pytest.mark.parametrize("verb", ["compare", "show"])
+def test_what_is_printed_can_be_written_as_csv(tmp_path, verb):
+    shown(verb, RECORDED, "--csv", tmp_path / "out.csv")
+    table = pd.read_csv(tmp_path / "out.csv")
+    if verb == "compare":
+        assert list(table["verdict"]).count("equivalent") == 3
+    else:
+        assert set(table["what"]) > {"factors", "metrics"}
 
 
 @pytest.mark.parametrize(

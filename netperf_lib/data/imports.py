@@ -536,7 +536,8 @@ def _new(
             again.append(f"{run.title} (the same run as {imported['file']})")
         elif before not in (_run_id(run), _run_id(run, run.name)):
             what = f"was imported before with other labels (run {before})"
-            raise UsageError(f"{run.name}: {what}")
+            how = f"import into another folder, or remove {store.url} first"
+            raise UsageError(f"{run.name}: {what}; {how}")
     first = datetime.min.replace(tzinfo=UTC)
     ordered = sorted(
         new.items(), key=lambda item: moment(item[1].get("started_utc")) or first

@@ -305,8 +305,8 @@ class Store:
         if not self._continues(before.experiment, experiment):
             raise StoreError(
                 f"{self.url}: runs were measured here under another declaration of "
-                f"{experiment.name!r}; give the changed experiment another name, or another data "
-                "root"
+                f"{experiment.name!r}; measure with --anew, which renames the earlier measurement, "
+                "or give the changed experiment another name"
             )
         plan.setdefault("frozen", _freeze(before.experiment, before.frozen_utc))
         known = (*before.experiment.contrasts, *before.added)

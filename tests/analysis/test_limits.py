@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 
 import netperf_lib as npl
 from netperf_lib.analysis.limits import KIND_OF_CAUSE, Evidence, held_back, limits, of_run
-from netperf_lib.analysis.lines import lines, text
 from netperf_lib.cli import npl as command
 from netperf_lib.data.connections import evidence, of_record, read_samples
 from netperf_lib.data.layout import new_record
@@ -29,6 +28,7 @@ from netperf_lib.errors import UsageError
 from netperf_lib.metrics import EVIDENCE
 from netperf_lib.reporting.blocks import verdicts
 from netperf_lib.reporting.explorer import explore
+from netperf_lib.terminal import text, verdict_blocks
 
 LAB = Path("data/recorded/lab-full")
 PAYLOAD_OF_LINK = 0.962
@@ -298,7 +298,7 @@ def test_page_one_compare_and_explorer_name_the_cause(runs):
     assert [any(c.held_back) for c in lead.family] == throughput
     shown = verdicts(lead.family, lead.contrasts, lead.recommendations)
     assert "727 Mbit/s (send buffer)" in shown.markdown
-    assert "send buffer / link" in text(lines(lead.family))
+    assert "link / send buffer" in text(verdict_blocks(lead.family), 120)
     assert "window, 1 MiB over 20" in explore(LAB).page
 
 
@@ -312,7 +312,7 @@ def test_levels_name_the_cause_however_they_are_compared(runs):
         npl.compare(runs, metric="throughput_bps", by="streams", where=where),
     ):
         assert {cause for c in family for cause in c.held_back} <= causes
-        assert "limited by" in text(lines(family))
+        assert "limited by" in text(verdict_blocks(family), 120)
     latency = npl.compare(runs, metric="latency_oneway_us", by="placement")
     assert {c.held_back for c in latency} == {("", "")}
 

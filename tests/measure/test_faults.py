@@ -1,6 +1,7 @@
 """What people will meet while measuring: each is one line with a remedy, and the other
 conditions complete."""
 
+import errno
 import logging
 import os
 import shlex
@@ -16,7 +17,7 @@ import pytest
 from netperf_lib import tools
 from netperf_lib.data.layout import Store
 from netperf_lib.experiment.schedule import schedule
-from netperf_lib.measure import collector, ssh
+from netperf_lib.measure import collector, ssh, trial
 from netperf_lib.measure.collector import failures
 
 from .test_collector import (
@@ -92,6 +93,22 @@ def test_a_full_disk_on_a_host(deployment, store, host):
         )
     assert (tally.ok, tally.failed) == (3, 1)
     assert "free some disk space on both hosts" in one(why(store))
+
+
+@pytest.mark.parametrize("name", ["server.err", "client.out"])
+def test_a_full_disk_here_in_a_leading_run(deployment, store, monkeypatch, name):
+    usual = trial.TrialRun.file
+
+    def file(run, asked):
+        if asked != name or not run.trial.leading:
+            return usual(run, asked)
+        if name == "server.err":
+            raise OSError(errno.ENOSPC, "No space left on device", asked)
+        return run.files.enter_context(Path("/dev/full").open("wb", buffering=0))
+
+    monkeypatch.setattr(trial.TrialRun, "file", file)
+    with pytest.raises(OSError, match="No space left"):
+        measure(experiment(), deployment, store, led=True)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import netperf_lib as npl
-from netperf_lib.analysis import lines
+from netperf_lib import terminal
 from netperf_lib.analysis.colours import colours
 from netperf_lib.analysis.lead import Lead
 from netperf_lib.analysis.words import effect, span
@@ -134,11 +134,17 @@ def test_contrasts_that_were_added_later_are_counted(doubted):
     assert "2 comparisons added after the first run" in Summary(lead, late).caveats
 
 
-def test_a_column_of_causes_that_are_not_known_is_left_out():
-    figures = "7.5 Gbit/s", "7.6 Gbit/s", "+1 %", "equivalent", "16"
-    unknown = lines.Line("1 stream", "ppg", "throughput_bps", *figures)
-    assert "limited by" not in lines.text([unknown])
-    assert "limited by" in lines.text([unknown, replace(unknown, held="link")])
+def test_a_column_of_causes_that_are_not_known_is_left_out(doubted):
+    family = npl.compare(doubted)
+    unknown = replace(family[0], held_back=("not known", ""))
+    known = replace(family[0], held_back=("not known", "link"))
+
+    def shown(*comparisons):
+        blocks = terminal.verdict_blocks(replace(family, comparisons=comparisons))
+        return terminal.text(blocks, 120)
+
+    assert "limited by" not in shown(unknown)
+    assert "limited by" in shown(unknown, known)
 
 
 def test_of_very_many_levels_a_page_shows_the_largest_differences():

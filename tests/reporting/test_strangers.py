@@ -24,7 +24,6 @@ from wcwidth import wcwidth
 
 import netperf_lib as npl
 from netperf_lib import cli
-from netperf_lib.analysis import lines
 from netperf_lib.analysis.contents import Page
 from netperf_lib.analysis.lead import lead_paragraph
 from netperf_lib.analysis.tables import Table
@@ -44,6 +43,7 @@ from netperf_lib.experiment.yaml import read_experiment
 from netperf_lib.reporting import blocks, fonts, html
 from netperf_lib.reporting.document import combine, document
 from netperf_lib.reporting.pdf import typeset
+from netperf_lib.terminal import text, verdict_blocks
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -317,7 +317,7 @@ def is_as_printed(text):
 @pytest.fixture(scope="module")
 def compared(escapes):
     runs = read_logs(escapes.parent / "logs", pattern="{placement}/r{round}.txt")
-    return lines.lines(npl.compare(runs, by="placement", metric="latency_oneway_us"))
+    return npl.compare(runs, by="placement", metric="latency_oneway_us")
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -339,8 +339,8 @@ def test_generated_labels_are_compared(escapes, seed):
 def test_generated_labels_are_text_in_every_format(compared, seed):
     """Labels of any Unicode that can be shown, in the words of a comparison and in cells."""
     labels = generated(seed)
-    rows = [replace(compared[0], name=label) for label in labels]
-    shown = visible(lines.text(rows))
+    rows = tuple(replace(compared[0], names=(label, "ppg")) for label in labels)
+    shown = text(verdict_blocks(replace(compared, comparisons=rows)), 2000)
     assert not CONTROL.search(shown)
     is_as_printed(shown)
     flat, book = pd.DataFrame({"label": map(as_cell, labels)}), io.BytesIO()
