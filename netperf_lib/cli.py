@@ -261,7 +261,7 @@ def plan(as_json: bool, template: Path | None, **options: Any) -> None:
     exist; nothing is asked of Azure. With --pilot, also the rounds needed.
     """
     from .pipeline import plan as do
-    from .pipeline import write_template
+    from .pipeline import save_template
 
     preview = do(**options)
     if as_json:
@@ -269,7 +269,7 @@ def plan(as_json: bool, template: Path | None, **options: Any) -> None:
     else:
         _echo(preview)
     if template is not None:
-        _say(f"written: {write_template(options['experiment'], template)}")
+        _say(f"written: {save_template(options['experiment'], template)}")
 
 
 @_command("npl init mine.yaml --hosts lab --question placement")

@@ -76,7 +76,7 @@ def plan(
     )
 
 
-def write_template(experiment: PathLike, folder: PathLike) -> Path:
+def save_template(experiment: PathLike, folder: PathLike) -> Path:
     """Write the template of a cloud, and the commands that `up` will run, into a new folder.
 
     Returns

@@ -10,7 +10,7 @@ from netperf_lib.errors import UsageError
 from netperf_lib.hosts import Workload, azure
 from netperf_lib.hosts.azure import prices
 from netperf_lib.hosts.azure.plan import vcpus
-from netperf_lib.pipeline import write_template
+from netperf_lib.pipeline import save_template
 
 from ...conftest import REPO
 from .conftest import PRICES, experiment
@@ -103,7 +103,7 @@ def test_the_template_comes_with_the_commands_that_up_runs(az, tmp_path):
 def test_only_a_cloud_has_a_template_and_only_a_new_folder_takes_it(tmp_path):
     lab = REPO / "data" / "experiments" / "lab.yaml"
     with pytest.raises(UsageError, match="creates nothing in a cloud"):
-        write_template(lab, tmp_path / "new")
+        save_template(lab, tmp_path / "new")
     declared = REPO / "data" / "experiments" / "azure-zones.yaml"
     with pytest.raises(UsageError, match="exists; choose another name"):
-        write_template(declared, tmp_path)
+        save_template(declared, tmp_path)
