@@ -154,7 +154,7 @@ print(*(page.key for page in pages(runs)))
 setup, answer = cell["source"].rsplit("\\n", 1)
 names = {"experiment": sys.argv[1]}
 exec(setup, names)
-print(eval(answer, names)._repr_markdown_().splitlines()[0])
+print(" ".join(eval(answer, names)._repr_markdown_().split()))
 """
     without, page, answer = run(
         copy, code, str(REPO / "data" / "recorded" / "lab-full")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -112,7 +113,7 @@ class Table(pd.DataFrame):
     def __repr__(self) -> str:
         """All rows as text; of a table of levels the figures."""
         table = self.shown
-        first = [self.notice] if self.notice else []
+        first = textwrap.wrap(self.notice or "", TEXT_WIDTH)
         if self.metric is None or "Condition" not in table:
             return "\n".join([*first, table.to_string(index=False)])
         figures = table[[c for c in SHOWN_OF_LEVELS if c in table]]

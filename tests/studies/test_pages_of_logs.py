@@ -23,11 +23,10 @@ def test_an_answer_about_logs_is_that_of_page_one(tmp_path):
 
 def test_what_to_do_about_explorations_is_said_once():
     answer = npl.ask(npl.recorded(), "streams", "throughput_bps", baseline=1)
-    shown = answer.parts()[1]
+    shown = answer.parts()[2]
     assert {c.verdict for c in answer.verdicts} == {"exploratory"}
     assert len(answer.verdicts) > 1
     assert shown.markdown.count("declare it for the next") == 1
-    assert "What to do" not in shown.markdown
 
 
 def test_a_log_that_does_not_tell_its_test_has_a_page():
