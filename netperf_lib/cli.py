@@ -667,6 +667,7 @@ def import_(
     _echo(f"{imports.usable(done.runs)} in {done.path}")
     if done.notice != imports.NOTICE:
         _echo(str(done.notice))
+    _echo(imports.factors_in_words(done))
     _print_lead(done)
     if pdf is not None:
         from .pipeline import report_to

@@ -188,6 +188,10 @@ class ParseError(NetperfError):
         super().__init__(f"{file}: {message}" if file else message)
 
 
+class NoLogError(ParseError):
+    """A text without a run of any known tool: a readme, a table of something else."""
+
+
 class StatsError(UsageError):
     """Data or options that allow no statement."""
 

@@ -13,13 +13,13 @@ import re
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ParseError, StoreError, UsageError, as_cell, visible
+from ..errors import NoLogError, ParseError, StoreError, UsageError, as_cell, visible
 from ..experiment.factors import LOG_NAME
 from ..experiment.model import Experiment
 from ..experiment.origin import Measured, Origin
@@ -27,14 +27,14 @@ from ..metrics import in_words, plural
 from ..tools import connections, identity, readers
 from ..tools.parsed import ParsedRun
 from . import logs
-from .files import Location, explained, is_url, sha256_of
-from .ingest import OnProgress
+from .factors import decide_factors
+from .files import Location, explained, is_there, sha256_of
+from .ingest import OnProgress, ingest
 from .labels import (
     COLUMNS,
     FILE,
     LONGEST,
     RUN,
-    LabelRow,
     check_name,
     is_one_line,
     path_reader,
@@ -51,7 +51,7 @@ from .layout import (
     packed_records,
 )
 from .load import Results, data_frame
-from .log_names import LogName, name_parts, proposed_pattern
+from .log_names import condition_of, proposed_pattern
 from .tables import moment, run_row, runs_table
 
 if TYPE_CHECKING:
@@ -61,14 +61,14 @@ Files = Location | Iterable[Location]
 
 NOTICE = "Imported logs: order and rounds as labelled, not as planned."
 _SHOWN = 8
-"""Parts of names that are shown."""
+"""Names of logs that are shown."""
 _HOSTS = ("client", "server")
 _TEMPLATE = (
     "placement client server accelerated streams tcp_buffer_bytes round deployment started_utc"
 ).split()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedRun:
     """One run of an existing log: the facts in the log, and its labels."""
 
@@ -86,12 +86,12 @@ class LoggedRun:
     connections: frozenset[tuple[str, str]]
     """Its connections: this end, and the other one."""
     parsed: ParsedRun
-    labels: Mapping[str, Any]
+    labels: Mapping[str, Any] = field(default_factory=dict)
     """Values of the labels, typed; a label that is not given is absent."""
-    known: Mapping[str, Any]
+    known: Mapping[str, Any] = field(default_factory=dict)
     """Values of all columns: those in the log, else the labels; of the hosts first the labels."""
     part: str | None = None
-    """What tells its name apart from those of other logs, where no label does."""
+    """Its name without the running number, where no label tells it apart from others."""
 
     @property
     def title(self) -> str:
@@ -104,13 +104,58 @@ class LoggedRun:
         return self.known.get(column)
 
 
+@dataclass(frozen=True, slots=True)
+class Import:
+    """The runs of logs, and what was left out of them.
+
+    Attributes
+    ----------
+    runs : list of LoggedRun
+        In the order of the logs.
+    no_logs : dict
+        Files without a run of a known tool, each with the reason.
+    unreadable : dict
+        Logs that cannot be read, or are damaged, each with the reason.
+    again : dict
+        Runs that are there a second time, each with what it repeats.
+    note : str
+        What must be said of how the labels were read; else empty.
+    """
+
+    runs: list[LoggedRun]
+    no_logs: dict[str, str] = field(default_factory=dict)
+    unreadable: dict[str, str] = field(default_factory=dict)
+    again: dict[str, str] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def notice(self) -> str:
+        """What must accompany these runs: what was left out, and what is not labelled."""
+        words = [NOTICE, self.note]
+        if self.no_logs:
+            what = f"{plural(len(self.no_logs), 'file')}, no log"
+            words.append(f"Left out: {what} ({_first(self.no_logs)}).")
+        if self.unreadable:
+            named = [f"{name}: {why}" for name, why in self.unreadable.items()]
+            what = f"{plural(len(named), 'log')}, unreadable or damaged"
+            words.append(f"Left out: {what} ({_first(named, '; ')}).")
+        if self.again:
+            named = [f"{name} ({what})" for name, what in self.again.items()]
+            what = f"{plural(len(named), 'run')}, there again"
+            words.append(f"Left out: {what}: {_first(named)}.")
+        unlabelled = [run for run in self.runs if run.part is not None]
+        if unlabelled:
+            words.append(_how_to_label(unlabelled))
+        return " ".join(filter(None, words))
+
+
 def understand(
     files: Files,
     *,
     labels: pd.DataFrame | Location | None = None,
     pattern: str | None = None,
     progress: OnProgress | None = None,
-) -> tuple[list[LoggedRun], list[str]]:
+) -> Import:
     """Read logs and join their labels, in the order of the files.
 
     A file of a folder that holds no run of a known tool, such as a readme, is left out; one that
@@ -131,70 +176,58 @@ def understand(
 
     Returns
     -------
-    tuple of list
-        The runs, and the names of files that were left out: no log, or the same run again.
+    Import
+        The runs, and what was left out.
 
     Raises
     ------
     UsageError
-        All problems found, one line each: a row that matches no log, a log that no row matches, two
-        rows for one log, a label that contradicts the log, a value that cannot be read, a log
-        without a run.
+        A row that matches no log, a log that no row matches, two rows for one log, a label that
+        contradicts the log, a value that cannot be read, a log without a run.
     """
-    runs, left_out = _labelled(files, labels, pattern, progress)
+    given = [files] if isinstance(files, str | os.PathLike) else list(files)
+    found = _read(given, labels, progress)
+    runs, note = _labelled(found, labels, pattern)
     runs, again = _once(runs)
     runs, ends = _without_other_ends(runs)
-    again += ends
     if pattern is None:
         runs = _with_parts(runs)
     _refuse_equal(runs)
-    return runs, [*left_out, *again]
+    return replace(found, runs=runs, again=again | ends, note=note)
 
 
-def _labelled(
-    files: Files,
-    labels: pd.DataFrame | Location | None = None,
-    pattern: str | None = None,
-    progress: OnProgress | None = None,
-) -> tuple[list[LoggedRun], list[str]]:
-    """Return every run of the logs, and the files that hold none."""
-    table = None if labels is None else read_labels(labels)
-    read_path = None if pattern is None else path_reader(pattern)
-    given = [files] if isinstance(files, str | os.PathLike) else list(files)
+# -- what is in the logs ---------------------------------------------------------------------------
+
+
+def _read(
+    given: Sequence[Location], labels: object = None, progress: OnProgress | None = None
+) -> Import:
+    """Read every run of the logs, without labels."""
     named = _named(given)
     if isinstance(labels, str | os.PathLike):
         named.pop(os.path.abspath(labels), None)  # noqa: PTH100
-    runs: list[LoggedRun] = []
-    left_out: dict[str, str] = {}
+    chosen = set(map(Path, given))
+    found = Import([])
     for done, (name, path) in enumerate(named.values(), 1):
-        rows = table.find(name, path) if table else []
         try:
-            parsed = _read(path)
+            with explained(path):
+                if not is_there(path):
+                    raise ParseError("no such file", file=str(path))
+                found.runs.extend(_runs_of(path, name))
         except ParseError as error:
-            if rows or path in map(Path, given):
+            if path in chosen:
                 raise UsageError(f"{path}: {error.message}") from None
-            left_out[name] = error.message
-            continue
-        if table and not rows:
-            what = "matches this log; add one (its cells may be empty)"
-            raise UsageError(f"{name}: no row of {table.source} {what}")
-        found = read_path(name) or read_path(path.as_posix()) if read_path else {}
-        if found is None:
-            what = "import only the logs that match, such as 'logs/*/*.json'"
-            raise UsageError(
-                f"{name}: the path does not match the pattern {pattern!r}; {what}"
-            )
-        runs += _runs(path, name, parsed, found, rows)
+            without = isinstance(error, NoLogError)
+            (found.no_logs if without else found.unreadable)[name] = error.message
         if progress:
             progress(done, len(named))
-    if table:
-        table.refuse_unused()
-    if not runs:
-        why = [f"{name}: {why}" for name, why in left_out.items()]
-        raise UsageError(
-            "\n".join([f"no logs in {', '.join(map(str, given))}", *_first(why)])
-        )
-    return runs, [*left_out]
+    if not found.runs:
+        why = [
+            f"{name}: {why}" for name, why in (found.unreadable | found.no_logs).items()
+        ]
+        lines = [f"no logs in {', '.join(map(str, given))}", *why[:3]]
+        raise UsageError("\n".join(lines + [f"{len(why) - 3} more"] * (len(why) > 3)))
+    return found
 
 
 def _named(given: Sequence[Location]) -> dict[str, tuple[str, Path]]:
@@ -220,63 +253,28 @@ def _named(given: Sequence[Location]) -> dict[str, tuple[str, Path]]:
     return named
 
 
-def _read(path: Path) -> list[ParsedRun]:
-    """Read a log; what keeps it from being read now is an error, for which it is not left out."""
-    with explained(path):
-        if not path.exists():
-            raise ParseError("no such file", file=str(path))
-        return logs.parse(path)
-
-
-def _runs(
-    path: Path,
-    name: str,
-    parsed: Sequence[ParsedRun],
-    found: Mapping[str, str],
-    rows: Sequence[LabelRow],
-) -> list[LoggedRun]:
-    """Join the runs of a log and their labels: those of a row go before those of the path."""
+def _runs_of(path: Path, name: str) -> list[LoggedRun]:
+    """Return the runs of one log, without labels."""
+    parsed = logs.parse(path)
     content = hashlib.blake2s(path.read_bytes(), digest_size=6)
     lines = logs.text(path).split("\n")
-    ends = [max(a.line, b.line - 1) for a, b in pairwise(parsed)]
+    ends: list[int | None] = [max(a.line, b.line - 1) for a, b in pairwise(parsed)]
     runs = []
     for index, (run, end) in enumerate(zip(parsed, [*ends, None], strict=True)):
-        cells = {column: ("the path", cell) for column, cell in found.items()}
-        about = [row for row in rows if row.is_about(index)]
-        if len(about) > 1:
-            where = ", ".join(row.where for row in about)
-            raise UsageError(f"{name}: two rows for one run: {where}; keep one")
-        for row in about:
-            row.used = True
-            cells |= {
-                c: (row.where, cell)
-                for c, cell in row.cells.items()
-                if c not in (FILE, RUN)
-            }
-        labels, stated = typed(cells), _stated(run, f"{name}:{run.line}")
-        # a host has several names, and a clock no zone
-        for column in (labels.keys() & stated.keys()) - {*_HOSTS, "started_utc"}:
-            if not _agree(column, labels[column], stated[column]):
-                where, cell = cells[column]
-                says = f"{name}:{run.line} says {stated[column]!r}"
-                raise UsageError(f"{where}: {column} is {str(cell)!r}, but {says}")
         digest = content.copy()
         digest.update(str(index).encode())
-        runs.append(
-            LoggedRun(
-                path=path,
-                name=name,
-                index=index,
-                end=end,
-                digest=digest.hexdigest(),
-                identity=identity("\n".join(lines[run.line - 1 : end])),
-                connections=connections("\n".join(lines[run.line - 1 : end])),
-                parsed=run,
-                labels=labels,
-                known=stated
-                | {k: labels[k] for k in labels if k not in stated or k in _HOSTS},
-            )
+        text = "\n".join(lines[run.line - 1 : end])
+        one = LoggedRun(
+            path=path,
+            name=name,
+            index=index,
+            end=end,
+            digest=digest.hexdigest(),
+            identity=identity(text),
+            connections=connections(text),
+            parsed=run,
         )
+        runs.append(one)
     return runs
 
 
@@ -284,15 +282,84 @@ def _stated(run: ParsedRun, where: str) -> dict[str, Any]:
     """Return the values of columns in a log; a table of figures may have columns of its own."""
     has_own = getattr(readers().get(run.tool), "STATES_CONDITIONS", False)
     stated = {"tool": run.tool, "test": run.test} | dict(run.parameters)
-    # a tool's log contains much that is not a condition: ports, window sizes, units
-    stated = {
-        k: v for k, v in stated.items() if v is not None and (has_own or k in COLUMNS)
-    }
-    for column in stated if has_own else ():
-        check_name(column, f"{where}: column {column!r}")
-    return typed(
-        {c: (where, visible(str(value))[:LONGEST]) for c, value in stated.items()}
-    )
+    cells = {}
+    for column, value in stated.items():
+        # a tool's log contains much that is not a condition: ports, window sizes, units
+        if value is None or not (has_own or column in COLUMNS):
+            continue
+        if has_own:
+            check_name(column, f"{where}: column {column!r}")
+        cells[column] = where, visible(str(value))[:LONGEST]
+    return typed(cells)
+
+
+# -- their labels ----------------------------------------------------------------------------------
+
+
+def _labelled(
+    found: Import,
+    labels: pd.DataFrame | Location | None,
+    pattern: str | None,
+) -> tuple[list[LoggedRun], str]:
+    """Return the runs with their labels, and what must be said of how these were read."""
+    runs = found.runs
+    cells: list[dict[str, tuple[str, Any]]] = [{} for _ in runs]
+    note = ""
+    if pattern is not None:
+        for run, own in zip(runs, cells, strict=True):
+            path = _of_path(run, pattern)
+            own |= {column: ("the path", cell) for column, cell in path.items()}
+    if labels is not None:
+        table = read_labels(labels)
+        note = table.note
+        named = set(table.table[FILE])
+        for name, why in (found.unreadable | found.no_logs).items():
+            if name in named:
+                raise UsageError(f"{name}: {why}")
+        counts = Counter(run.path for run in runs)
+        spellings = [_spellings(run) for run in runs if run.index == 0]
+        rows = table.of_runs(spellings, list(counts.values()))
+        columns = table.table.columns.difference([FILE, RUN], sort=False)
+        for own, line, row in zip(
+            cells, rows["line"], rows[columns].to_dict("records"), strict=True
+        ):
+            given = {c: cell for c, cell in row.items() if cell == cell}
+            own |= {str(c): (table.where(line), cell) for c, cell in given.items()}
+    pairs = zip(runs, cells, strict=True)
+    return [_with_labels(run, own) for run, own in pairs], note
+
+
+def _of_path(run: LoggedRun, pattern: str) -> dict[str, str]:
+    """Return the labels in the path of a log."""
+    read = path_reader(pattern)
+    found = read(run.name) or read(run.path.as_posix())
+    if found is None:
+        how = "import only the logs that match, such as 'logs/*/*.json'"
+        what = f"the path does not match the pattern {pattern!r}"
+        raise UsageError(f"{run.name}: {what}; {how}")
+    return found
+
+
+def _spellings(run: LoggedRun) -> list[str]:
+    """Return how a table of labels may write a log."""
+    every = (run.name, PurePosixPath(run.name).name, run.path.as_posix())
+    return list(dict.fromkeys(every))
+
+
+def _with_labels(run: LoggedRun, cells: Mapping[str, tuple[str, Any]]) -> LoggedRun:
+    """Return a run with its labels; UsageError for one that contradicts the log."""
+    place = f"{run.name}:{run.parsed.line}"
+    labels, stated = typed(cells), _stated(run.parsed, place)
+    for column in labels.keys() & stated.keys():
+        # a host has several names, and a clock no zone
+        if column in (*_HOSTS, "started_utc"):
+            continue
+        if not _agree(column, labels[column], stated[column]):
+            where, cell = cells[column]
+            says = f"{place} says {stated[column]!r}"
+            raise UsageError(f"{where}: {column} is {str(cell)!r}, but {says}")
+    hosts = {column: labels[column] for column in _HOSTS if column in labels}
+    return replace(run, labels=labels, known={**labels, **stated, **hosts})
 
 
 def _agree(column: str, label: Any, stated: Any) -> bool:
@@ -302,8 +369,11 @@ def _agree(column: str, label: Any, stated: Any) -> bool:
     return one == other or (column, one, other) == ("tool", "iperf", "iperf2")
 
 
-def _once(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[str]]:
-    """Return each run once, and a line for each that is there again.
+# -- each run once ---------------------------------------------------------------------------------
+
+
+def _once(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], dict[str, str]]:
+    """Return each run once, and for each that is there again what it repeats.
 
     A log to which the next runs were appended holds those before it: of two logs with one run
     the shorter one, which has the labels of that run, counts.
@@ -311,20 +381,20 @@ def _once(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[str]]:
     sizes = Counter(run.path for run in runs)
     longest = sorted(runs, key=lambda run: sizes[run.path])[::-1]
     first = {run.identity: run for run in longest if run.identity}
-    kept, again = list[LoggedRun](), list[str]()
+    kept, again = list[LoggedRun](), dict[str, str]()
     for run in runs:
         one = first.get(run.identity or "", run)
         if one is run:
             kept.append(run)
         else:
-            again.append(f"{run.title} (the same run as {one.title})")
+            again[run.title] = f"the same run as {one.title}"
     return kept, again
 
 
 def _without_other_ends(
     runs: Sequence[LoggedRun],
-) -> tuple[list[LoggedRun], list[str]]:
-    """Return a run for the logs of both ends of a test, and a line for each that is left out.
+) -> tuple[list[LoggedRun], dict[str, str]]:
+    """Return a run for the logs of both ends of a test, and what was left out for it.
 
     The log of the client counts, with what only its server knows: what arrived.
     """
@@ -333,10 +403,10 @@ def _without_other_ends(
         if run.connections and run.parsed.parameters.get("server"):
             clients[run.connections].append(run)
     kept = {id(run): run for run in runs}
-    left_out = []
+    left_out = {}
     for run in runs:
         mirrored = frozenset((there, here) for here, there in run.connections)
-        same = [one for one in clients[mirrored] if one.parsed.status == "ok"]
+        same = [one for one in clients.get(mirrored, ()) if one.parsed.status == "ok"]
         # a port is used again after some hundred tests: then the ends are not known
         if run.parsed.parameters.get("server") or len(same) != 1:
             continue
@@ -346,7 +416,7 @@ def _without_other_ends(
         parsed = replace(client.parsed, metrics=metrics)
         kept[id(same[0])] = replace(client, parsed=parsed)
         del kept[id(run)]
-        left_out.append(f"{run.title} (the other end of {client.title})")
+        left_out[run.title] = f"the other end of {client.title}"
     return list(kept.values()), left_out
 
 
@@ -355,7 +425,8 @@ def _refuse_equal(runs: Sequence[LoggedRun]) -> None:
     groups = defaultdict[str, list[LoggedRun]](list)
     for run in runs:
         if run.get("round") is not None and run.parsed.status == "ok":
-            groups[_condition(run)].append(run)
+            known = {**run.known, "part": run.part, "started_utc": None}
+            groups[repr(sorted(known.items()))].append(run)
     for same in groups.values():
         if len(same) > 1:
             how = "label what they differ in, or leave the round out"
@@ -363,19 +434,15 @@ def _refuse_equal(runs: Sequence[LoggedRun]) -> None:
             raise UsageError(f"{in_words([run.title for run in same])}: {what}")
 
 
+# -- names of logs ---------------------------------------------------------------------------------
+
+
 def _with_parts(runs: Sequence[LoggedRun]) -> list[LoggedRun]:
     """Return the runs; those that no label puts anywhere with what only their names tell apart."""
-    unplaced = [run for run in runs if _is_unplaced(run)]
-    parts = name_parts(list(map(_name, unplaced)))
-    if len(set(parts)) < 2:
+    parts = {run.name: condition_of(run.name) for run in runs if _is_unplaced(run)}
+    if len(set(parts.values())) < 2:
         return list(runs)
-    of_run = dict(zip(map(id, unplaced), parts, strict=True))
-    return [replace(run, part=of_run.get(id(run))) for run in runs]
-
-
-def _condition(run: LoggedRun) -> str:
-    """Return all that is known of a run but the time of it."""
-    return repr(sorted({**run.known, "part": run.part, "started_utc": None}.items()))
+    return [replace(run, part=parts.get(run.name)) for run in runs]
 
 
 def _is_unplaced(run: LoggedRun) -> bool:
@@ -384,47 +451,40 @@ def _is_unplaced(run: LoggedRun) -> bool:
     return run.get("placement") is None and run.labels.keys() <= known
 
 
-def _name(run: LoggedRun) -> LogName:
-    tool = str(run.parsed.tool)
-    said = {tool, tool.rstrip("0123456789")}
-    said |= {str(run.get(c)).lower() for c in ("test", "protocol", "direction")}
-    if streams := run.get("streams"):
-        said |= {f"p{streams}", f"{streams}", f"{streams}streams", "streams", "stream"}
-    return LogName(PurePosixPath(run.name).with_suffix("").as_posix(), tool, said)
+def _how_to_label(runs: Sequence[LoggedRun]) -> str:
+    """Say that names of logs are no labels, and how to label them."""
+    parts = sorted({run.part or "without a name" for run in runs})
+    pattern = proposed_pattern([run.name for run in runs])
+    how = "--labels-template, and --labels with its table"
+    if pattern:
+        how = f"--pattern {pattern!r}, or {how}"
+    return (
+        f"Only their names tell {plural(len(runs), 'run')} apart "
+        f"({_first(parts, '; ', _SHOWN)}): figures by name, and no verdict. "
+        f"To label them: {how}."
+    )
 
 
-def _first(words: Sequence[str], most: int = 3) -> list[str]:
-    more = len(words) - most
-    return [*words[:most], *([f"{more} more"] if more > 0 else [])]
+def _first(words: Iterable[str], between: str = ", ", most: int = 3) -> str:
+    """The first few of many, and how many more."""
+    every = list(words)
+    more = len(every) - most
+    return between.join([*every[:most], *([f"{more} more"] if more > 0 else [])])
 
 
-def _notice(left_out: Sequence[str], runs: Sequence[LoggedRun]) -> str:
-    """What must accompany imported logs: what was left out, and what is not labelled."""
-    words = [NOTICE]
-    if left_out:
-        some = ", ".join(_first(left_out))
-        words.append(f"Left out, as no log or the same run again: {some}.")
-    unknown = [run for run in runs if run.part is not None]
-    if unknown:
-        parts = "; ".join(_first(sorted({run.part or "" for run in unknown}), _SHOWN))
-        pattern = proposed_pattern(list(map(_name, unknown)))
-        by_table = "--labels-template, and --labels with its table"
-        words.append(
-            f"The names of {plural(len(unknown), 'run')} tell apart what no label says "
-            f"({parts}): figures by name, and no verdict. "
-            f"To label them: {f'--pattern {pattern!r}' if pattern else by_table}."
-        )
-    return " ".join(words)
+# -- for the command line --------------------------------------------------------------------------
 
 
 def labels_template(files: Files) -> str:
     """Return a labels file (CSV) to fill in: a row for each run, with the facts in its log."""
     import pandas as pd
 
-    rows = [
-        {FILE: run.name, RUN: run.index + 1} | {c: run.get(c) for c in _TEMPLATE}
-        for run in _labelled(files)[0]
-    ]
+    given = [files] if isinstance(files, str | os.PathLike) else list(files)
+    rows = []
+    for run in _read(given).runs:
+        known = _with_labels(run, {}).known
+        row = {FILE: run.name, RUN: run.index + 1}
+        rows.append(row | {column: known.get(column) for column in _TEMPLATE})
     # whole numbers stay whole if some are missing
     table = pd.DataFrame(rows).convert_dtypes().astype(object)
     table.loc[~table[FILE].duplicated(keep=False), RUN] = None
@@ -438,8 +498,8 @@ def usable(runs: pd.DataFrame) -> str:
     if ok == len(runs):
         return f"{plural(ok, 'run')}, all usable"
     reasons = runs.loc[runs["status"] != "ok", "error"].value_counts()
-    why = _first([f"{count} not: {reason}" for reason, count in reasons.items()])
-    return "; ".join([f"{plural(len(runs), 'run')}, {ok} usable", *why])
+    why = _first([f"{count} not: {reason}" for reason, count in reasons.items()], "; ")
+    return f"{plural(len(runs), 'run')}, {ok} usable; {why}"
 
 
 # -- into a data root ------------------------------------------------------------------------------
@@ -458,14 +518,17 @@ def import_logs(
 
     Parameters
     ----------
-    files, labels, pattern, progress
+    files, labels, pattern
         As in `understand`.
     into : path
         Folder of the experiment, for example ``results/mine``. More logs may be imported into it
-        later; a log that was imported before is left as it is.
+        later; a log that was imported before is left as it is. Which columns are factors is written
+        to its ``experiment.yaml``, where it may be edited.
     contrasts : sequence of dict, optional
         Contrasts declared with the first import, as in an experiment's file; later ones get no
         verdict.
+    progress : callable, optional
+        Called with (steps done, all steps): each log is read, stored, and read into tables.
 
     Returns
     -------
@@ -482,103 +545,156 @@ def import_logs(
     Examples
     --------
     >>> import tempfile
-    >>> logs = "data/published/azure-westeurope-d16v3"
-    >>> len(npl.import_logs(logs, into=tempfile.mkdtemp() + "/mine"))
-    9
+    >>> npl.import_logs("data/published/azure-westeurope-d16v3", into=tempfile.mkdtemp() + "/mine")
+    <mine: 9 runs (9 ok), 0 contrasts>
+    conditions: tool, test, streams, direction, duration_s, log_name, server
+    group npl.observe(exp, metric).table, not exp.runs
     """
-    runs, left_out = understand(files, labels=labels, pattern=pattern, progress=progress)
+    steps = _Steps(progress)
+    found = understand(files, labels=labels, pattern=pattern, progress=steps.at(0, 2))
     place = Path(os.path.abspath(into))  # noqa: PTH100 - a link counts by its own name
     store = Store(place.parent, place.name)
-    document = {
+    document: dict[str, Any] = {
         "name": place.name,
         "hosts": {"source": "imported"},
         "contrasts": contrasts,
     }
     with explained(place):
         declared = Experiment.model_validate(document)
-    if (store.path / "experiment.yaml").exists():
+    earlier = None
+    if is_there(store.path / "experiment.yaml"):
         earlier = store.declared()
         if earlier.hosts.source != "imported":
             how = "contains a measured experiment; import into another folder"
             raise StoreError(f"{store.url}: {how}")
         declared = declared if contrasts else earlier
-    new, again = _new(store, runs)
-    store.declare(declared)
+    before = dict(store.runs())
+    new, again = _new(before, found.runs, store.url)
+    whole = replace(found, again=found.again | again)
+    records = _records(store.experiment, new, len(before), whole.notice)
+    factors = _factors(before, records, earlier)
+    store.declare(declared.model_copy(update={"factors": factors}))
     if store.read_plan() is None:
-        whole = declared.model_dump(mode="json")
-        store.write_plan({"imported": True, "trials": [], "experiment": whole})
+        plan = declared.model_dump(mode="json")
+        store.write_plan({"imported": True, "trials": [], "experiment": plan})
     with store.lock():
-        _store(store, new, _notice([*left_out, *again], runs))
+        _store(store, new, records, steps.at(2, 3))
+    ingest(store.path, steps.at(3, 5))
     return Results(store)
 
 
+class _Steps:
+    """The progress of an import, of which each part takes its share."""
+
+    ALL = 5
+
+    def __init__(self, progress: OnProgress | None) -> None:
+        self._progress, self._total = progress, 0
+
+    def at(self, start: int, end: int) -> OnProgress:
+        """Return what one part calls."""
+
+        def call(done: int, total: int) -> None:
+            if self._progress:
+                self._total = self._total or total * self.ALL
+                share = (start + (end - start) * done / total) / self.ALL
+                self._progress(round(share * self._total), self._total)
+
+        return call
+
+
+def _factors(
+    before: Mapping[str, Mapping[str, Any]],
+    new: Sequence[Mapping[str, Any]],
+    earlier: Experiment | None,
+) -> tuple[str, ...]:
+    """Return the factors of all runs; what a person added to or removed from them stays so."""
+    now, _ = decide_factors([*before.values(), *new])
+    if earlier is None or earlier.factors is None:
+        return tuple(now)
+    then, _ = decide_factors(before.values())
+    removed = set(then) - set(earlier.factors)
+    return tuple(dict.fromkeys([*earlier.factors, *(f for f in now if f not in removed)]))
+
+
+def factors_in_words(exp: Results) -> str:
+    """Return which columns of an import are factors, and which vary and are none."""
+    declared = exp.store.declared().factors or ()
+    _, others = decide_factors(record for _, record in exp.store.runs())
+    words = f"Factors: {', '.join(declared) or 'none'} (experiment.yaml)."
+    none = [f"{name} ({why})" for name, why in others.items() if name not in declared]
+    return f"{words} No factor: {', '.join(none)}." if none else words
+
+
 def _new(
-    store: Store, runs: Sequence[LoggedRun]
-) -> tuple[list[tuple[str, LoggedRun]], list[str]]:
-    """Runs that have not been imported yet, in order of time, each with its id; and the others.
+    before: Mapping[str, Mapping[str, Any]], runs: Sequence[LoggedRun], folder: str
+) -> tuple[dict[str, LoggedRun], dict[str, str]]:
+    """Runs that have not been imported yet, in order of time, by their ids; and the others.
 
     Short logs of two rounds can be identical to the byte: they are two runs if their names or
     labels differ.
     """
     known: dict[Any, tuple[str, Mapping[str, Any]]] = {}
-    for run_id, record in store.runs():
+    for run_id, record in before.items():
         imported = record["imported"]
-        for key in (imported.get("identity"), (imported["file"], imported.get("log"))):
-            known[key] = run_id, imported
-    known.pop(None, None)
-    new, again = dict[str, LoggedRun](), list[str]()
+        known[imported["file"], imported.get("log")] = run_id, imported
+        if imported.get("identity"):
+            known[imported["identity"]] = run_id, imported
+    new, again = dict[str, LoggedRun](), dict[str, str]()
     for run in runs:
         place = run.name, run.digest
-        before, imported = known.get(place) or known.get(run.identity) or ("", {})
-        if not before:
-            new[_run_id(run, run.name)] = run
+        there, imported = known.get(place) or known.get(run.identity) or ("", {})
+        if not there:
+            new[_run_id(run)] = run
         elif (imported["file"], imported["log"]) != place:
-            again.append(f"{run.title} (the same run as {imported['file']})")
-        elif before not in (_run_id(run), _run_id(run, run.name)):
-            what = f"was imported before with other labels (run {before})"
-            how = f"import into another folder, or remove {store.url} first"
+            again[run.title] = f"the same run as {imported['file']}"
+        elif there != _run_id(run):
+            what = f"was imported before with other labels (run {there})"
+            how = f"import into another folder, or remove {folder} first"
             raise UsageError(f"{run.name}: {what}; {how}")
     first = datetime.min.replace(tzinfo=UTC)
-    ordered = sorted(
-        new.items(), key=lambda item: moment(item[1].get("started_utc")) or first
-    )
-    return ordered, again
+    starts = {
+        run_id: moment(run.get("started_utc")) or first for run_id, run in new.items()
+    }
+    return {run_id: new[run_id] for run_id in sorted(new, key=starts.__getitem__)}, again
 
 
-def _run_id(run: LoggedRun, name: str = "") -> str:
+def _run_id(run: LoggedRun) -> str:
     """Name a run by its deployment, its round (0: unknown), its tool and a digest.
 
-    It is that of its log, its labels and, but in older imports, the name of its log.
+    It is that of its log, its labels and the name of its log.
     """
     labels = sorted((k, str(v)) for k, v in run.labels.items())
-    digest = hashlib.blake2s(
-        f"{run.digest} {labels}{name}".encode(), digest_size=6
-    ).hexdigest()
-    what = re.sub(
-        r"[^A-Za-z0-9._]+", "-", f"{run.get('tool')}-{run.get('test') or 'unknown'}"
-    )
-    return (
-        f"d{run.get('deployment') or 1:02d}-r{run.get('round') or 0:03d}-{what}-{digest}"
-    )
+    text = f"{run.digest} {labels}{run.name}"
+    digest = hashlib.blake2s(text.encode(), digest_size=6).hexdigest()
+    what = f"{run.get('tool')}-{run.get('test') or 'unknown'}"
+    what = re.sub(r"[^A-Za-z0-9._]+", "-", what)
+    deployment, number = run.get("deployment") or 1, run.get("round") or 0
+    return f"d{deployment:02d}-r{number:03d}-{what}-{digest}"
 
 
-def _store(store: Store, new: Sequence[tuple[str, LoggedRun]], notice: str) -> None:
+def _store(
+    store: Store,
+    new: Mapping[str, LoggedRun],
+    records: Sequence[dict[str, Any]],
+    progress: OnProgress,
+) -> None:
     """Write runs into one folder: each log once, by its digest, and the records of all."""
     if not new:
         return
-    ids = "".join(run_id for run_id, _ in new)
-    folder_id = hashlib.blake2s(ids.encode(), digest_size=6).hexdigest()
+    folder_id = hashlib.blake2s("".join(new).encode(), digest_size=6).hexdigest()
     same = {"schema": RECORD_SCHEMA, "declaration": store.freeze()}
-    digests = {path: sha256_of(path) for path in {run.path for _, run in new}}
-    records = []
+    kept: dict[Path, tuple[str, str]] = {}
     with store.new_run(f"{IMPORT}{folder_id}") as folder:
-        for order, (run_id, run) in enumerate(new, len(store.run_ids())):
-            digest = digests[run.path]
-            log = folder / f"client-{digest[:16]}.out"
-            if not log.exists():
-                shutil.copyfile(run.path, log)
-            record = _record(store.experiment, run_id, run, order, notice)
-            records.append(record | same | {"files": {log.name: digest}})
+        for done, (run, record) in enumerate(zip(new.values(), records, strict=True), 1):
+            if run.path not in kept:
+                digest = sha256_of(run.path)
+                name = f"client-{digest[:16]}.out"
+                shutil.copyfile(run.path, folder / name)
+                kept[run.path] = name, digest
+            name, digest = kept[run.path]
+            record |= {**same, "files": {name: digest}}
+            progress(done, len(new))
         (folder / RECORDS).write_bytes(packed_records(records))
         store.write_record(folder, {})
 
@@ -587,21 +703,27 @@ _ALWAYS = (
     "placement client server accelerated tool test duration_s omit_s streams tcp_buffer_bytes "
     "message_bytes during"
 ).split()
+_NO_TRIAL = ("round", "deployment", "started_utc")
+
+
+def _records(
+    experiment: str, runs: Mapping[str, LoggedRun], first: int, notice: str
+) -> list[dict[str, Any]]:
+    """Return the records of runs in order."""
+    numbered = enumerate(runs.items(), first)
+    return [_record(experiment, i, run, order, notice) for order, (i, run) in numbered]
 
 
 def _record(
     experiment: str, run_id: str, run: LoggedRun, order: int, notice: str
 ) -> dict[str, Any]:
     facts = ("vm_size", "region", "zone", "zone_physical")
-    hosts = {
-        side: {"name": run.get(side)}
-        | {name: run.get(f"{side}_{name}") for name in facts}
-        for side in _HOSTS
-    }
+    hosts = {}
+    for side in _HOSTS:
+        known = {name: run.get(f"{side}_{name}") for name in facts}
+        hosts[side] = {"name": run.get(side), **known}
     columns = dict.fromkeys([*_ALWAYS, *run.known])
-    trial = {
-        c: run.get(c) for c in columns if c not in ("round", "deployment", "started_utc")
-    }
+    trial = {column: run.get(column) for column in columns if column not in _NO_TRIAL}
     log: dict[str, Any] = {
         "status": run.parsed.status,
         "error": run.parsed.error,
@@ -632,14 +754,14 @@ def _record(
 def are_logs(location: Location) -> bool:
     """Return whether a location is a file, a folder or a pattern of logs.
 
-    Not an experiment or data root.
+    Not an experiment or a folder of experiments.
     """
     path = Path(location)
-    if is_url(location) or (path / "experiment.yaml").exists():
+    if is_there(path / "experiment.yaml"):
         return False
-    return bool(set("*?[") & set(str(location))) or (
-        path.exists() and not experiments(location)
-    )
+    if set("*?[") & set(str(location)):
+        return True
+    return is_there(path) and not experiments(location)
 
 
 def read_logs(files: Files, *, pattern: str | None = None) -> Measured:
@@ -647,10 +769,12 @@ def read_logs(files: Files, *, pattern: str | None = None) -> Measured:
 
     See `understand`.
     """
-    runs, left_out = understand(files, pattern=pattern)
-    rows = []
-    for order, run in enumerate(runs):
-        run_id = run.identity or f"{run.path}:{run.index + 1}"
-        record = _record("logs", run_id, run, order, NOTICE)
-        rows.append(run_row(record, [run.parsed], None))
-    return Measured(data_frame(runs_table(rows)), Origin(notice=_notice(left_out, runs)))
+    found = understand(files, pattern=pattern)
+    ids = [run.identity or f"{run.path}:{run.index + 1}" for run in found.runs]
+    runs = dict(zip(ids, found.runs, strict=True))
+    records = _records("logs", runs, 0, NOTICE)
+    pairs = zip(records, runs.values(), strict=True)
+    rows = [run_row(record, [run.parsed], None) for record, run in pairs]
+    factors, _ = decide_factors(records)
+    origin = Origin(declared={"factors": factors}, notice=found.notice)
+    return Measured(data_frame(runs_table(rows)), origin)

@@ -61,7 +61,7 @@ RECORD_SCHEMA = 2
 """Version of run.json. From version 2 on, its digest is stored next to the plan."""
 BLOCK_ROUNDS = 64
 """Rounds in a part of a table and in a file of digests."""
-FREE = ("rounds", "contrasts", "title", "attempts", "seed", "budget")
+FREE = ("rounds", "contrasts", "title", "attempts", "seed", "budget", "factors")
 """Fields that may change after the first run, since they change no condition. (Contrasts are
 frozen separately.)"""
 RETIRED = ("report", "concurrent")

@@ -1,64 +1,65 @@
-"""What the names of logs tell apart, where no label does."""
+"""The names of logs that no label describes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from pathlib import PurePosixPath
 
 from ..experiment.placements import PLACEMENTS
 
+_REPETITION = "r|run|round|rep|repeat|repetition|iter|iteration|test|no|i|"
+_RUNNING = re.compile(rf"(?:(?:^|(?<=/)|[^\w/]+|_+)(?:{_REPETITION})\d+)+$", re.I)
+"""The end of a name that is a running number, a date or a time of day."""
 _PLACE = "|".join(sorted(map(re.escape, PLACEMENTS), key=len, reverse=True))
 _WORD = re.compile(rf"{_PLACE}|[^\W_]+", re.IGNORECASE)
-_RUNNING = re.compile(
-    r"(r|round|)(\d+)|(?:run|rep|repeat|repetition|iter|iteration|test|log|no|i)\d+", re.I
-)
-"""A number of a repetition, a date or a time of day; after any other word a number is a level."""
+_COUNTED = re.compile(rf"({_REPETITION})\d+", re.I)
 
 
-_ROUNDS = ({"r"}, {"round"})
-"""What stands before the number of a round."""
-PLAIN = "no further word"
-"""The part of a name that has none of its own."""
+def condition_of(name: str) -> str:
+    """Return the path of a log without its suffix and its running number.
+
+    Examples
+    --------
+    >>> condition_of("monday/zone1-run07.txt")
+    'monday/zone1'
+    """
+    return _RUNNING.sub("", PurePosixPath(name).with_suffix("").as_posix())
 
 
-class LogName(NamedTuple):
-    """The path of a log without its suffix, its tool, and words that say what the log states."""
+def proposed_pattern(names: Sequence[str]) -> str | None:
+    """Return a pattern that labels the words in which names of one structure differ.
 
-    path: str
-    tool: str
-    stated: Collection[str]
+    None if their structures differ.
 
-
-def name_parts(names: Sequence[LogName]) -> list[str]:
-    """Return what tells each name apart from others of its tool, besides a running number."""
-    shared: dict[str, set[str]] = {}
-    for name in names:
-        words = set(_WORD.findall(name.path.lower()))
-        shared[name.tool] = shared.get(name.tool, words) & words
-    parts = []
-    for name in names:
-        known = shared[name.tool].union(name.stated)
-        own = [word for word in _WORD.findall(name.path) if word.lower() not in known]
-        telling = [word for word in own if not _RUNNING.fullmatch(word)]
-        parts.append(" ".join(telling) or PLAIN)
-    return parts
-
-
-def proposed_pattern(names: Sequence[LogName]) -> str | None:
-    """Return a pattern that labels the one word in which names differ; None if there are more."""
-    gaps = {tuple(_WORD.split(name.path)) for name in names}
+    Examples
+    --------
+    >>> proposed_pattern(["wmem=4M r1.json", "wmem=16M r1.json", "wmem=4M r2.json"])
+    'wmem={wmem} r{round}.*'
+    """
+    stems = [PurePosixPath(name).with_suffix("").as_posix() for name in names]
+    gaps = {tuple(_WORD.split(stem)) for stem in stems}
     if len(gaps) > 1:
         return None
-    parts = []
-    for words in zip(*(_WORD.findall(name.path) for name in names), strict=True):
-        numbers = [number[1] for number in map(_RUNNING.fullmatch, words) if number]
-        if len(set(words)) == 1:
-            parts.append(words[0])
-        elif len(numbers) < len(words):
-            parts.append("{placement}")
+    [between] = gaps
+    columns = list(zip(*map(_WORD.findall, stems), strict=True))
+    differing = [n for n, words in enumerate(columns) if len(set(words)) > 1]
+    numbers = [n for n in differing if all(map(_COUNTED.fullmatch, columns[n]))]
+    pattern = between[0]
+    for number, words in enumerate(columns):
+        before = columns[number - 1][0] if number else ""
+        if number not in differing:
+            part = words[0]
+        elif number in numbers[-1:]:
+            prefixes = {match[1] for match in map(_COUNTED.match, words) if match}
+            part = f"{prefixes.pop()}{{round}}" if len(prefixes) == 1 else "*"
+        elif number in numbers:
+            part = "*"
+        elif between[number] == "=" and before.isidentifier():
+            part = f"{{{before}}}"
+        elif all(word.lower() in PLACEMENTS for word in words):
+            part = "{placement}"
         else:
-            parts.append(f"{numbers[0]}{{round}}" if set(numbers) in _ROUNDS else "*")
-    if parts.count("{placement}") != 1:
-        return None
-    return "".join(gap + part for gap, part in zip(*gaps, [*parts, ".*"], strict=True))
+            part = f"{{part{number + 1}}}"
+        pattern += part + between[number + 1]
+    return f"{pattern}.*" if "{" in pattern.replace("{round}", "") else None

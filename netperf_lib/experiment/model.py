@@ -328,6 +328,9 @@ class Experiment(_Declared):
         tuple[Compare, ...], BeforeValidator(lambda v: [v] if isinstance(v, dict) else v)
     ] = ()
     """Families of contrasts, one or a list; expanded into `contrasts` when the file is read."""
+    factors: tuple[str, ...] | None = None
+    """Of imported logs, the columns of runs that describe a condition: written by the import, and
+    yours to edit; null: all that vary."""
     alpha: float = Field(default=ALPHA, gt=0, lt=0.5)
     """Share of reports that may contain a false verdict."""
     bandwidth_mbps: float | None = Field(default=None, gt=0)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from itertools import pairwise
 
-from ..errors import ParseError
+from ..errors import NoLogError, ParseError
 from ..metrics import METRICS
 from . import iperf3
 from .interface import Reader
@@ -72,7 +72,7 @@ def parse(
         document = iperf3.read_whole(data) if isinstance(data, bytes) else None
         runs = [document] if document else _read(data, tool)
     except ParseError as error:
-        raise ParseError(str(error), file=file) from None
+        raise type(error)(str(error), file=file) from None
     return [_complete(run, file) for run in runs]
 
 
@@ -105,7 +105,7 @@ def _read(data: str | bytes, tool: str | None) -> list[ParsedRun]:
             file=None,
         )
     if not runs:
-        raise ParseError(
+        raise NoLogError(
             "no run of a known tool in this text; pass the complete output of one of "
             f"{', '.join(readers())}",
             file=None,

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,7 +21,7 @@ from netperf_lib.analysis.observe import observe
 from netperf_lib.cli import npl as command
 from netperf_lib.data import imports, logs
 from netperf_lib.data.imports import import_logs, usable
-from netperf_lib.data.labels import LabelRow, LabelTable
+from netperf_lib.data.log_names import proposed_pattern
 from netperf_lib.errors import NetperfError, StoreError, UsageError
 from netperf_lib.reporting import explorer
 
@@ -34,7 +33,7 @@ PATTERN = "{placement}/{tool}-P{streams}-r{round}.txt"
 
 
 def understand(*files, **labels):
-    return imports.understand(*files, **labels)[0]
+    return imports.understand(*files, **labels).runs
 
 
 def table(**columns):
@@ -100,7 +99,7 @@ WRONG = {
         r"labels:3 \('nowhere.txt'\): it matches no log",
     ),
     "two rows": ({"file": [QPERF.name] * 2, "rack": ["a", "b"]}, "two rows for one run"),
-    "no row": ({"file": ["other*"]}, f"{QPERF.name}: no row of labels matches"),
+    "no row": ({"file": ["other*"]}, f"it matches no log; without a row: {QPERF.name}"),
     "no number": ({"file": ["*"], "round": ["first"]}, "'first'; write a whole number"),
     "no flag": ({"file": ["*"], "accelerated": ["maybe"]}, "'maybe'; write on or off"),
     "no name": (
@@ -157,8 +156,9 @@ def test_labels_are_read_as_spreadsheets_write_them(tmp_path):
     (run,) = understand(QPERF, labels=place)
     assert run.labels == {"placement": "ppg", "advertised_bps": 8000.5e6, "Rack": "é1"}
     place.write_bytes(SHEET.encode("cp1252"))
-    with pytest.raises(UsageError, match="save it as CSV in UTF-8"):
-        understand(QPERF, labels=place)
+    found = imports.understand(QPERF, labels=place)
+    assert found.runs[0].labels["Rack"] == "é1"
+    assert "read as Windows-1252" in found.notice
 
 
 def test_a_word_that_pandas_takes_for_nothing_is_a_label(folder, tmp_path):
@@ -212,25 +212,14 @@ def test_a_name_and_an_address_are_no_contradiction(tmp_path):
     assert set(mine.runs["server"]) == {"near"}
 
 
-class CountedCells(dict[str, Any]):
-    """The cells of a row of labels, which count how often they are looked at."""
-
-    looks = 0
-
-    def __getitem__(self, name):
-        CountedCells.looks += 1
-        return super().__getitem__(name)
-
-
-def test_each_row_of_labels_is_looked_at_once(tmp_path):
-    CountedCells.looks = 0
-    rows = [LabelRow(f"labels:{n}", CountedCells(file=f"{n}.txt")) for n in range(300)]
-    every = LabelRow("labels:300", CountedCells(file="1*.txt"))
-    labels = LabelTable([*rows, every], "labels")
-    found = [labels.find(f"{n}.txt", tmp_path / f"{n}.txt") for n in range(300)]
-    assert found == [[row] for row in rows]
-    assert labels.find("123456.txt", tmp_path / "x") == [every]
-    assert CountedCells.looks == 301
+def test_a_name_goes_before_a_pattern(folder):
+    labels = table(file=["ppg/*", "iperf2-P16-r2.txt"], rack=["a", "b"], Round=[1, 2])
+    log = folder / "ppg" / "iperf2-P16-r2.txt"
+    assert understand(log, labels=labels[1:])[0].labels == {"rack": "b", "round": 2}
+    labels = table(file=["*", "ppg/iperf2-P16-r2.txt"], rack=["a", "b"])
+    racks = {r.name: r.get("rack") for r in understand(folder, labels=labels)}
+    assert racks.pop("ppg/iperf2-P16-r2.txt") == "b"
+    assert set(racks.values()) == {"a"}
 
 
 # -- into a data root ------------------------------------------------------------------------------
@@ -261,9 +250,7 @@ def test_a_folder_with_a_readme_and_two_providers_has_the_figures_of_both(tmp_pa
     labels = PUBLISHED.parent / "labels.csv"
     mine = import_logs(PUBLISHED.parent, labels=labels, into=tmp_path / "mine")
     assert len(mine.runs) == 21
-    assert "Left out, as no log or the same run again: README.md, figures.tsv." in str(
-        mine.notice
-    )
+    assert "Left out: 2 files, no log (README.md, figures.tsv)." in str(mine.notice)
     lead = lead_paragraph(mine)
     for words in (
         (
@@ -425,10 +412,12 @@ def test_what_only_names_tell_apart_is_not_judged(tmp_path):
     lead = lead_paragraph(mine)
     assert not lead.family
     figures = (
-        "zone1: 61.5 µs, zone1 no accnet 162 µs, zone2: 98.5 µs, zone2 no accnet 198 µs"
+        "zone1: 61.5 µs, {} no accnet 162 µs, {}: 98.5 µs, {} no accnet 198 µs".format(
+            "vm1-to-vm2 zone1", *["vm1-to-vm2 zone2"] * 2
+        )
     )
     assert figures in str(lead)
-    assert "(zone1; zone1 no accnet; zone2; zone2 no accnet)" in str(mine.notice)
+    assert "(vm1-to-vm2 zone1; vm1-to-vm2 zone1 no accnet; " in str(mine.notice)
     with pytest.raises(UsageError, match="--labels-template"):
         CliRunner().invoke(
             command, ["compare", str(tmp_path / "logs")], catch_exceptions=False
@@ -458,6 +447,77 @@ def test_the_proposed_pattern_imports_the_folder(tmp_path):
     assert pattern
     mine = import_logs(tmp_path / "logs", pattern=pattern[1], into=tmp_path / "mine")
     assert [c.verdict for c in compare(mine)] == ["better"]
+
+
+@pytest.mark.parametrize(
+    ("names", "pattern"),
+    [
+        (["wmem=4M r1", "wmem=16M r1", "wmem=4M r2"], "wmem={wmem} r{round}.*"),
+        (["qperf_ppg_7", "qperf_cross-zone_8"], "qperf_{placement}_{round}.*"),
+        (["ppg-r1", "dublin-r1"], "{part1}-r1.*"),
+        (["run1", "run2"], None),
+        (["a b", "a"], None),
+    ],
+)
+def test_a_pattern_is_proposed_of_the_words_that_differ(names, pattern):
+    assert proposed_pattern([f"{name}.json" for name in names]) == pattern
+
+
+# -- what is a factor ------------------------------------------------------------------------------
+
+
+def labelled(folder, **columns):
+    """Import six logs of two racks in three rounds, with further labels."""
+    names = [f"{rack}{n}.txt" for n in (1, 2, 3) for rack in "ab"]
+    for number, name in enumerate(names):
+        short(folder / name, 40 + number)
+    own = {"file": names, "Rack Name": list("ab") * 3, "ROUND": [1, 1, 2, 2, 3, 3]}
+    pd.DataFrame(own | columns).to_csv(folder / "labels.csv", index=False)
+    labels = folder / "labels.csv"
+    return import_logs(folder, labels=labels, into=folder.parent / "mine")
+
+
+def test_an_import_writes_its_factors_which_a_person_may_edit(tmp_path):
+    (tmp_path / "logs").mkdir()
+    more = {"temp_c": [f"2{n},1" for n in range(6)], "crew": ["x", "y"] * 3}
+    mine = labelled(tmp_path / "logs", **more)
+    assert set(mine.runs["temp_c"]) == {f"2{n}.1" for n in range(6)}
+    assert mine.declaration.factors == ("Rack Name", "crew")
+    assert "temp_c (another value for each run)" in imports.factors_in_words(mine)
+    written = Path(mine.path, "experiment.yaml")
+    written.write_text(written.read_text().replace("- crew\n", ""))
+    short(tmp_path / "logs" / "c1.txt", 50)
+    labels = table(file=["c1.txt"], crew=["z"], zone=["1"])
+    more = import_logs(tmp_path / "logs" / "c1.txt", labels=labels, into=mine.path)
+    assert more.declaration.factors == ("Rack Name", "zone")
+    assert len(more.runs) == 7
+
+
+def test_what_is_left_out_has_one_of_three_reasons(tmp_path):
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "README.md").write_text("These are my logs.")
+    (logs / "cut.json").write_text(iperf3_document("x")[:900])
+    for name in ("a.json", "b.json"):
+        (logs / name).write_text(iperf3_document("one"))
+    notice = str(import_logs(logs, into=tmp_path / "mine").notice)
+    assert "Left out: 1 file, no log (README.md)." in notice
+    assert "Left out: 1 run, there again: b.json (the same run as a.json)." in notice
+    short(logs / "dump.txt", 40)
+    lines = (logs / "dump.txt").read_text().splitlines(keepends=True)
+    (logs / "dump.txt").write_text("".join(f"eth0 | {line}" for line in lines))
+    notice = str(import_logs(logs, into=tmp_path / "other").notice)
+    assert re.search(r"Left out: 1 log, unreadable or damaged \(dump.txt: ", notice)
+
+
+def test_the_progress_of_an_import_ends_with_its_tables(tmp_path):
+    calls = []
+    log = short(tmp_path / "all.txt", *range(50, 90))
+    import_logs(log, into=tmp_path / "mine", progress=lambda *call: calls.append(call))
+    assert calls == sorted(calls)
+    assert calls[-1][0] == calls[-1][1]
+    assert calls[0][0] < calls[-1][0]
+    assert npl.ingest(tmp_path / "mine") == 0
 
 
 # -- the same run ----------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ import pytest
 import netperf_lib as npl
 from netperf_lib import pipeline
 from netperf_lib.data.layout import Store
-from netperf_lib.errors import UsageError
 from netperf_lib.experiment.yaml import load_experiment
 
 ARCHIVES = sorted((Path(__file__).parent / "releases").glob("*.tar.gz"))
@@ -64,26 +63,3 @@ def test_rounds_come_and_go_and_what_was_measured_keeps_its_rows(store):
     extend(store, 2)
     assert rows(store) == measured
     assert npl.verify(store.path) == []
-
-
-def test_logs_imported_a_folder_a_run_are_read_and_further_ones_added(tmp_path):
-    """Before an import had one folder: 12 runs of two logs, each a folder with a link to its
-    log."""
-    shutil.unpack_archive(
-        Path(__file__).parent / "releases" / "imported-2026-11-24.tgz", tmp_path
-    )
-    place, logs = tmp_path / "older", tmp_path / "logs"
-    assert npl.verify(place) == []
-    runs = npl.load(place)
-    assert sorted(runs["latency_oneway_us"]) == [*range(51, 57), *range(81, 87)]
-    assert (
-        len(npl.import_logs(logs, pattern="{placement}.txt", into=place).runs) == 12
-    )  # the same
-    with pytest.raises(UsageError, match="imported before with other labels"):
-        npl.import_logs(logs, pattern="{client}.txt", into=place)
-    (logs / "far.txt").write_text("tcp_lat:\n    latency  =  900 us\n")
-    more = npl.import_logs(logs, pattern="{placement}.txt", into=place)
-    assert more.runs["latency_oneway_us"].max() == 900
-    assert len(more.runs) == 13
-    assert npl.verify(place) == []
-    assert sum(name.startswith("import-") for name in more.store.folders()) == 1

@@ -214,7 +214,7 @@ def test_names_of_logs_in_a_table_to_fill_in_are_no_formulas(tmp_path):
     (tmp_path / "labels.csv").write_text(
         table.replace("placement", "rack").replace("txt,,", "txt,,'@home")
     )
-    [run], _ = understand(tmp_path / "logs", labels=tmp_path / "labels.csv")
+    [run] = understand(tmp_path / "logs", labels=tmp_path / "labels.csv").runs
     assert (
         run.labels["rack"] == "@home"
     )  # the apostrophe is the spreadsheet's, not the label's

@@ -1,0 +1,88 @@
+"""Which columns of imported runs are factors: decided at import, where a person can act."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..experiment.factors import (
+    FACTORS,
+    LOG_NAME,
+    dimensions,
+    factor,
+    factors_of,
+    is_address,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_HOSTS = ("client", "server")
+_MOST_LEVELS = 12
+"""A label with more levels, a run each, is a remark."""
+_SENTENCE, _PHRASE = 5, 3
+"""Words of a label that is a sentence; and of one that some runs have and others have not."""
+
+
+def decide_factors(
+    records: Iterable[Mapping[str, Any]],
+) -> tuple[list[str], dict[str, str]]:
+    """Decide which columns of runs are factors.
+
+    Parameters
+    ----------
+    records : iterable of mapping
+        The record of each run.
+
+    Returns
+    -------
+    tuple of list and dict
+        The columns that vary and describe a condition; and those that vary and do not, each with
+        the reason.
+    """
+    import pandas as pd
+
+    rows = [{**factors_of(r), "round": r["round"]} for r in records]
+    runs = pd.DataFrame(rows, dtype=object)
+    names = dimensions(runs.columns, roles=("condition", "host"))
+    varying = [name for name in names if len(runs[name].unique()) > 1]
+    reasons = {name: _why_not(runs, name, varying) for name in varying}
+    factors = [name for name in varying if not reasons[name]]
+    return factors, {name: why for name, why in reasons.items() if why}
+
+
+def _why_not(runs: pd.DataFrame, name: str, varying: list[str]) -> str:
+    """Return why a column is no factor; empty if it is one."""
+    if name in _HOSTS:
+        return "addresses that change from run to run" if _change(runs) else ""
+    if name in FACTORS or name == LOG_NAME:
+        return ""
+    column = runs[name].dropna()
+    levels, size = column.nunique(), len(runs)
+    most = _SENTENCE if len(column) == size else _PHRASE
+    if max(len(str(label).split()) for label in column.unique()) >= most:
+        return "free text"
+    rounds = runs["round"].nunique()
+    of_rounds = runs.groupby("round")[name].nunique().max() == 1
+    if 1 < rounds < size and levels == rounds and of_rounds:
+        return "it goes with the round"
+    # a name for each of a few logs is a factor, where nothing else tells them apart
+    others = [
+        f for f in varying if factor(f).always_splits and len(runs[f].unique()) < size
+    ]
+    repeated = bool(others) and bool(runs.duplicated(others).any())
+    if levels == len(column) > 1 and (levels > _MOST_LEVELS or repeated):
+        return "another value for each run"
+    return ""
+
+
+def _change(runs: pd.DataFrame) -> bool:
+    """Return whether hosts are addresses that change from run to run, as those of pods do."""
+    import pandas as pd
+
+    ends = [name for name in _HOSTS if name in runs]
+    known = runs[ends].dropna()
+    if runs["round"].notna().all() or known.empty:
+        return False
+    addresses = pd.unique(known.to_numpy().ravel())
+    return all(map(is_address, addresses)) and bool((known.value_counts() == 1).any())
