@@ -33,8 +33,7 @@ audit: setup ## look the locked packages up in the advisory list of PyPI; fails 
 	@$(BIN)/uv tool run --quiet pip-audit==2.10.1 --strict --disable-pip --require-hashes -r .ci/requirements.lock
 	@$(BIN)/uv tool run --quiet pip-audit==2.10.1 --strict --disable-pip --require-hashes -r .ci/requirements-azure.lock
 
-golden: setup ## regenerate the expected results of the golden logs and show each difference; ANEW=1 measures the conformance corpus first (as root, 20 min)
-	@$(if $(ANEW),$(BIN)/python -m tests.tools.conformance)
+golden: setup ## regenerate the expected results of the golden logs and show each difference
 	@$(BIN)/python -m tests.tools.golden
 
 damages: setup ## damage every line of every golden log, and list what is then silently wrong (10 min)

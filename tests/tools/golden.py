@@ -45,6 +45,16 @@ def read(data):
     return [complete(run) for run in runs]
 
 
+CORPUS = Path(__file__).with_name("conformance.jsonl.gz")
+"""Documents of real tools, with what interfaces, ``ss`` and the exit status said at the time."""
+
+
+def documents():
+    """Return the documents of the corpus."""
+    with gzip.open(CORPUS, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
 @cache
 def edges():
     with gzip.open(EDGES, "rt", encoding="utf-8") as lines:

@@ -27,7 +27,7 @@ import pandas as pd  # noqa: F401 - what tests import is imported once, and shar
 import pytest
 
 from netperf_lib.experiment import model  # noqa: F401
-from tests.tools import conformance
+from tests.tools import golden
 
 PACKAGE = Path(__file__).parents[2] / "netperf_lib"
 OPPOSITE = {
@@ -47,11 +47,11 @@ TESTS += [
     "--ignore=tests/tools/test_conformance.py",
     "--ignore=tests/tools/test_corpus.py",
 ]
-WITHOUT = """any_ runs_and every_packet documentation alternation ipv6 what_arrived large_file throughput_is unnoticed
+WITHOUT = """any_ runs_and documentation alternation ipv6 what_arrived large_file throughput_is unnoticed
 full_round words_around two_logs by_turns early cannot_be_used reversed_test packed_log a_damaged_log_is_right
-a_damaged_packet a_cut_log_is_never a_folder_a_pattern""".split()  # noqa: E501  (as it is run or printed)
+ a_cut_log_is_never a_folder_a_pattern""".split()  # noqa: E501  (as it is run or printed)
 """Tests that take long: they draw thousands of logs, or run the tools."""
-DOCUMENTS = conformance.read()
+DOCUMENTS = golden.documents()
 SECONDS = 120
 """Time of the processor after which a change is a loop."""
 
@@ -206,14 +206,11 @@ def red(change):
         for n in sys.modules
         if n.startswith(("netperf_lib.tools", "netperf_lib.data", "tests.tools."))
     ]:
-        if name != conformance.__name__:
-            del sys.modules[name]
-            package, _, last = name.rpartition(".")
-            if package in sys.modules:
-                vars(sys.modules[package]).pop(
-                    last, None
-                )  # else it would be imported from there
-    conformance.read = lambda: DOCUMENTS
+        del sys.modules[name]
+        package, _, last = name.rpartition(".")
+        if package in sys.modules:
+            # else it would be imported from there
+            vars(sys.modules[package]).pop(last, None)
     return _figures_differ(Path(change.path).parts[1].removesuffix(".py")) or bool(
         pytest.main(
             [
