@@ -39,16 +39,13 @@ class Kind(NamedTuple):
 _TABLE: dict[str, Any] = tomllib.loads(
     resources.files(__package__).joinpath("failures.toml").read_text("utf-8")
 )
-KINDS: dict[str, Kind] = {
-    name: Kind(
-        row["meaning"],
-        row["advice"],
-        "|".join(row["codes"]),
-        "(?is)" + "|".join(row["sentences"] or ["(?!)"]),
-    )
-    for name, row in _TABLE["kinds"].items()
-}
+KINDS: dict[str, Kind] = {}
 """What Azure can refuse: the first kind that fits counts."""
+for _name, _row in _TABLE["kinds"].items():
+    _codes, _sentences = ("|".join(_row[key]) for key in ("codes", "sentences"))
+    KINDS[_name] = Kind(
+        _row["meaning"], _row["advice"], _codes, f"(?is){_sentences or '(?!)'}"
+    )
 WRAPPERS = set(_TABLE["wrappers"])
 VAGUE = {*WRAPPERS, *_TABLE["vague"]}
 """Codes that say less than the sentence that comes with them."""

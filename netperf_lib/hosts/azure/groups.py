@@ -70,16 +70,20 @@ class Leftover(Target):
 
 def leftovers(az: Runs) -> list[Leftover]:
     """Return every resource group with this project's tag in the subscription."""
-    listed = az("group", "list", "--tag", "netperf-experiment") or ()
-    return [
-        Leftover(
-            name=group["name"],
-            experiment=group["tags"]["netperf-experiment"],
-            created_utc=group["tags"].get("netperf-created"),
-            expires_utc=group["tags"].get("netperf-expires"),
+    found = []
+    for group in az("group", "list", "--tag", "netperf-experiment") or ():
+        tags = group["tags"]
+        experiment = tags["netperf-experiment"]
+        created, expires = tags.get("netperf-created"), tags.get("netperf-expires")
+        found.append(
+            Leftover(
+                name=group["name"],
+                experiment=experiment,
+                created_utc=created,
+                expires_utc=expires,
+            )
         )
-        for group in listed
-    ]
+    return found
 
 
 def clock_s() -> float:
@@ -210,9 +214,12 @@ def _cancellation(ask: Runs, target: Target) -> Iterator[None]:
     denials, cancelled_s = _Denials(), float("inf")
     while True:
         listed = find(ask, "deployment", "group", "list", *group) or ()
-        states = {d["name"]: d["properties"]["provisioningState"].lower() for d in listed}
-        running = [name for name, state in states.items() if state in RUNNING]
-        if states and not running and target.started in ("", *states):
+        states: dict[bool, list[str]] = {}
+        for deployment in listed:
+            is_running = deployment["properties"]["provisioningState"].lower() in RUNNING
+            states.setdefault(is_running, []).append(deployment["name"])
+        running, ended = states.get(True, []), states.get(False, [])
+        if ended and not running and target.started in ("", *ended):
             return
         # it may not have begun, or have ended by now
         names = running or [target.started] if target.started else running

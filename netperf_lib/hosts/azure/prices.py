@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 import json
+import math
 import re
 import ssl
 import tomllib
@@ -94,7 +95,7 @@ class Cost:
 
     def spent(self, hours: float, share: float) -> float:
         """Return the cost after so many hours, with this share of the traffic, as far as known."""
-        return sum(i.cost(hours, share) for i in self.items)
+        return math.fsum(item.cost(hours, share) for item in self.items)
 
     @property
     def idle_h(self) -> float:
@@ -108,13 +109,15 @@ class Cost:
 
     def parts(self) -> tuple[str, ...]:
         """Return what each part costs, by hours or by traffic; none if a price is unknown."""
-        units = {"transfer": "GB"}
-        return tuple(
-            f"{i.quantity:,.0f} {units.get(i.kind, '×')} {i.name}: "
-            f"{i.cost(self.hours):.2f} {CURRENCY}"
-            for i in self.items
-            if i.price and not self.unknown
-        )
+        if self.unknown:
+            return ()
+        lines = []
+        for item in self.items:
+            unit = "GB" if item.kind == "transfer" else "×"
+            amount = f"{item.cost(self.hours):.2f} {CURRENCY}"
+            if item.price:
+                lines.append(f"{item.quantity:,.0f} {unit} {item.name}: {amount}")
+        return tuple(lines)
 
     def __str__(self) -> str:
         if self.amount is not None:
@@ -242,9 +245,10 @@ class _Prices:
 def zone_of(region: str) -> str | None:
     """Return the billing zone of a region, which sets the price of transfer; None: not known."""
     zones: dict[str, str] = _TABLE["zones"]
-    return next(
-        (zone for zone, regions in zones.items() if re.search(regions, region)), None
-    )
+    for zone, regions in zones.items():
+        if re.search(regions, region):
+            return zone
+    return None
 
 
 def _listed(where: Mapping[str, str], unit: str, meter: str, near: str) -> list[float]:
@@ -266,19 +270,20 @@ def _listed(where: Mapping[str, str], unit: str, meter: str, near: str) -> list[
         items += page.get("Items", [])
         url = page.get("NextPageLink")
     if "armRegionName" not in where:
-        by = [
-            [i for i in items if i.get("armRegionName") == r]
-            for r in (near, "Global", "")
-        ]
-        items = next(filter(None, by), items)
-    return [
-        float(i["retailPrice"])
-        for i in items
-        if i.get("unitOfMeasure") == unit
-        and re.fullmatch(meter, str(i.get("meterName")))
-        and (unit == "1 GB" or not float(i.get("tierMinimumUnits") or 0))
-        and _plain(i)
-    ]
+        by_region: dict[str, list[dict[str, Any]]] = {}
+        for item in items:
+            by_region.setdefault(item.get("armRegionName", ""), []).append(item)
+        usual = by_region.get("Global") or by_region.get("") or items
+        items = by_region.get(near) or usual
+    prices = []
+    for item in items:
+        is_unit = item.get("unitOfMeasure") == unit
+        # of a GB, every step counts
+        is_first = unit == "1 GB" or not float(item.get("tierMinimumUnits") or 0)
+        is_meter = re.fullmatch(meter, str(item.get("meterName")))
+        if is_unit and is_first and is_meter and _plain(item):
+            prices.append(float(item["retailPrice"]))
+    return prices
 
 
 def _plain(item: Mapping[str, Any]) -> bool:

@@ -100,8 +100,10 @@ def cloud(
     while True:
         placed = observe(az, group, zones)
         links = list(_links(az, group, topology))
-        vms = [p for vm in topology.vms for p in _vm_proofs(vm, placed)]
-        if clock_s() >= end or all(p.holds for p in (*vms, *links)):
+        proofs = [*links]
+        for vm in topology.vms:
+            proofs += _vm_proofs(vm, placed)
+        if clock_s() >= end or all(proof.holds for proof in proofs):
             return placed, links
         pause()
 

@@ -6,7 +6,8 @@ import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from ...errors import ExperimentError
@@ -24,6 +25,8 @@ HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,58}[A-Za-z0-9])?")
 ARM = re.compile(r"Standard_[A-Z]+\d+[a-oq-z]*p[a-z]*_v\d+")
 """Sizes with an Arm processor have a p behind the number of processors
 (learn.microsoft.com/azure/virtual-machines/vm-naming-conventions)."""
+WORDS = {True: "on", False: "off", "": "none"}
+"""Levels as they are said."""
 TemplateRow = dict[str, Any]
 """A part, as the template takes it."""
 
@@ -63,7 +66,7 @@ class Topology:
 
     def vm(self, name: str) -> Vm:
         """Return the VM called `name`."""
-        return next(v for v in self.vms if v.name == name)
+        return {vm.name: vm for vm in self.vms}[name]
 
     @property
     def balanced(self) -> list[Vm]:
@@ -77,13 +80,17 @@ class Topology:
 
     def public_addresses(self, public: bool) -> list[str]:
         """Return the region of each public address: VPN and NAT gateways, and `public` VMs."""
-        gateways = [gateway["region"] for gateway in self.gateways]
-        nat = [n["region"] for n in self.networks if n["nat"]]
-        return gateways + nat + ([v.region for v in self.vms] if public else [])
+        behind_nat = filter(itemgetter("nat"), self.networks)
+        regions = [row["region"] for row in (*self.gateways, *behind_nat)]
+        if public:
+            regions += map(attrgetter("region"), self.vms)
+        return regions
 
     def values(self) -> dict[str, list[Any]]:
         """Return the parts by kind, as parameters of the template."""
-        return {kind: rows for kind, rows in asdict(self).items() if kind != "paths"}
+        parts = asdict(self)
+        del parts["paths"]
+        return parts
 
     def text(self) -> str:
         """Return all parts, to compare with those created earlier."""
@@ -98,12 +105,9 @@ class _Needs(TemplateRow):
         for what, value in needs.items():
             before, by = self.setdefault(what, (value, who))
             if before != value:
-                words = [
-                    {True: "on", False: "off", "": "none"}.get(v, v)
-                    for v in (before, value)
-                ]
+                first, second = WORDS.get(before, before), WORDS.get(value, value)
                 raise ExperimentError(
-                    f"a host should have {what} {words[0]} ({by}) and {words[1]} ({who}); "
+                    f"a host should have {what} {first} ({by}) and {second} ({who}); "
                     "name another host in one of them"
                 )
 
@@ -117,7 +121,8 @@ def alternatives(experiment: Experiment, options: Options) -> list[Topology]:
     declared = topology(experiment, options)
     found = {declared.text(): declared}
     zones = options.zones
-    for turn in range(1, len(zones) if options.alternative_zones else 1):
+    turns = range(1, len(zones)) if options.alternative_zones else ()
+    for turn in turns:
         turned = options.model_copy(update={"zones": zones[turn:] + zones[:turn]})
         with contextlib.suppress(ExperimentError):
             other = topology(experiment, turned)
@@ -134,7 +139,10 @@ def topology(experiment: Experiment, options: Options) -> Topology:
     for pair in experiment.pairs:
         if problem := next(_problems(options, pair), None):
             raise ExperimentError(f"{experiment.name}: {_who(pair)}: {problem}")
-    needs = {name: _Needs() for p in experiment.pairs for name in (p.client, p.server)}
+    needs: dict[str, _Needs] = {}
+    for pair in experiment.pairs:
+        needs.setdefault(pair.client, _Needs())
+        needs.setdefault(pair.server, _Needs())
     if problem := next(_misnamed(needs), None):
         raise ExperimentError(f"{experiment.name}: {problem}")
     for name, own in options.vms.items():
@@ -197,10 +205,11 @@ def _problems(options: Options, pair: Pair) -> Iterator[str]:
             rule and rule.retired
         ) or f"unknown placement for Azure (known: {', '.join(PLACED)})"
         return
-    ends = [options.vms.get(name, VmOptions()) for name in (pair.client, pair.server)]
-    if rule.far == "always" and not (
-        options.remote_region or any(end.region for end in ends)
-    ):
+    unknown = VmOptions()
+    client = options.vms.get(pair.client, unknown)
+    server = options.vms.get(pair.server, unknown)
+    is_known = options.remote_region or client.region or server.region
+    if rule.far == "always" and not is_known:
         yield f"set hosts.options.remote_region, or the region of {pair.server} in vms"
     if options.subnet and (rule.network or rule.client_network or rule.subnet != "hosts"):
         yield (
@@ -236,7 +245,8 @@ def _apply(pair: Pair, client: _Needs, server: _Needs, options: Options) -> None
         server.add(who, subnet=rule.subnet)
     home = zone = client.level("zone", "".join(options.zones[:1]))
     if rule.other_zone:
-        zone = server.level("zone", next((z for z in options.zones if z != home), home))
+        others = [zone for zone in options.zones if zone != home]
+        zone = server.level("zone", "".join(others[:1]) or home)
         if zone == home:
             raise ExperimentError(
                 f"{who}: both hosts would be in zone {home}; give hosts.options.zones two, "
@@ -257,15 +267,11 @@ def _far(network: str, region: str, usual: str) -> str:
 
 
 def _vm(name: str, need: _Needs, options: Options) -> Vm:
-    zone = "".join(options.zones[:1])
-    fields: TemplateRow = {
-        "region": options.region,
-        "zone": zone,
-        "vm_size": options.vm_size,
-    }
-    fields |= {what: value for what, (value, _) in need.items()}
-    place = filter(None, ("ppg", fields["region"], fields["zone"]))
-    return Vm(name=name, **fields | {"ppg": "-".join(place) if fields.get("ppg") else ""})
+    vm = Vm(name, options.region, "".join(options.zones[:1]), options.vm_size)
+    vm = replace(vm, **{what: value for what, (value, _) in need.items()})
+    if not vm.ppg:
+        return replace(vm, ppg="")
+    return replace(vm, ppg="-".join(filter(None, ("ppg", vm.region, vm.zone))))
 
 
 def _joined(experiment: Experiment, options: Options, vms: dict[str, Vm]) -> Topology:
@@ -289,19 +295,10 @@ def _joined(experiment: Experiment, options: Options, vms: dict[str, Vm]) -> Top
             gateways[one] = place | {"kind": rule.gateway, "sku": options.vpn_sku}
             link = {"name": f"cn-{one}-{other}", "one": one, "other": other}
             connections[one, other] = place | link
-    groups = {v.ppg: v for v in vms.values() if v.ppg}
     return Topology(
         vms=list(vms.values()),
         networks=list(networks.values()),
-        ppgs=[
-            {
-                "name": name,
-                "region": v.region,
-                "zone": v.zone,
-                "sizes": sorted({m.vm_size for m in vms.values() if m.ppg == name}),
-            }
-            for name, v in groups.items()
-        ],
+        ppgs=_groups(vms.values()),
         peerings=list(dict.fromkeys(peerings)),
         gateways=list(gateways.values()),
         connections=list(connections.values()),
@@ -310,24 +307,32 @@ def _joined(experiment: Experiment, options: Options, vms: dict[str, Vm]) -> Top
     )
 
 
+def _groups(vms: Iterable[Vm]) -> list[TemplateRow]:
+    """The proximity placement groups, with the sizes of their members."""
+    rows: dict[str, TemplateRow] = {}
+    for vm in vms:
+        if vm.ppg:
+            place = {"name": vm.ppg, "region": vm.region, "zone": vm.zone, "sizes": []}
+            sizes = rows.setdefault(vm.ppg, place)["sizes"]
+            sizes[:] = sorted({*sizes, vm.vm_size})
+    return list(rows.values())
+
+
 def _networks(
     experiment: Experiment, options: Options, vms: dict[str, Vm]
 ) -> dict[str, TemplateRow]:
     blocks = options.address_space.subnets(new_prefix=23)
     behind_nat = {p.client_network for p in PLACEMENTS.values()}
-    regions = {v.network: v.region for v in vms.values()}
+    rows: dict[str, TemplateRow] = {}
     for vm in vms.values():
-        if vm.region != regions[vm.network]:
+        if vm.network not in rows:
+            prefix = "" if options.subnet else str(next(blocks))
+            nat = vm.network in behind_nat
+            row = {"name": vm.network, "region": vm.region, "prefix": prefix, "nat": nat}
+            rows[vm.network] = row
+        if vm.region != rows[vm.network]["region"]:
             raise ExperimentError(
                 f"{experiment.name}: hosts of virtual network {vm.network} are in {vm.region} "
-                f"and in {regions[vm.network]}"
+                f"and in {rows[vm.network]['region']}"
             )
-    return {
-        name: {
-            "name": name,
-            "region": region,
-            "prefix": "" if options.subnet else str(next(blocks)),
-            "nat": name in behind_nat,
-        }
-        for name, region in regions.items()
-    }
+    return rows

@@ -139,6 +139,16 @@ PURE = {
 }
 
 
+def outputs(template, scope):
+    """Outputs of a template, all of which are lists."""
+    out = {}
+    for name, output in (template.get("outputs") or {}).items():
+        each = output["copy"]
+        value = list(scope.loop(each, lambda each=each: scope.value(each["input"])))
+        out[name] = {"type": output["type"], "value": value}
+    return out
+
+
 @dataclass
 class Item:
     """One resource of a template, ready to be evaluated when its turn comes."""

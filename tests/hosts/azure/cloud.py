@@ -1,36 +1,33 @@
-"""An emulated Azure Resource Manager: groups, resources, deployments, long operations, faults.
-No I/O.
+"""A small Azure Resource Manager: documents with their history, deployments that take time, faults.
 
 Work takes time on a clock that may be real or a test's own; what is due happens when the next
 request comes in. A template's resources are made one after the other, in the order that is worst
-for a template that forgot a dependency.
+for a template that forgot a dependency. A cloud that lags denies what is young, and shows what was.
 """
 
-from __future__ import annotations
-
 import copy
-import datetime as dt
 import math
-import pickle
 import re
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from operator import itemgetter
+from ipaddress import ip_network
 from typing import Any
 from urllib.parse import unquote
 
-from . import arm, schemas
-from .rules import EMBEDDED, REGIONS, SIZES, ArmError, Resource, apply, refuse
+from . import arm
 
 SUBSCRIPTION = "5a5a5a5a-0000-4000-8000-000000000001"
 OTHER = "07070707-0000-4000-8000-000000000003"
-"""Another subscription of the same user: nothing but its regions can be read."""
-OLD_S, NEW_S = 60, 30
-"""How old what is shown may be, and for how long what was made may be denied, in seconds."""
+"""Another subscription of the same user."""
 TENANT = "7e7e7e7e-0000-4000-8000-000000000002"
 BASE = f"/subscriptions/{SUBSCRIPTION}"
+REGIONS = dict.fromkeys(
+    ("westeurope", "northeurope", "eastus", "westus2", "eastasia"), 3
+) | {"westus": 0}
+"""Region to its number of zones."""
+OLD_S, NEW_S = 60, 30
+"""How old what is shown may be, and for how long what was made may be denied, in seconds."""
+DEPLOYMENTS = "/providers/Microsoft.Resources/deployments"
 
 
 @dataclass
@@ -46,8 +43,8 @@ class Answer:
 class Fault:
     """Something that goes wrong.
 
-    `at` says where: ``request`` (matched against "METHOD path"), ``validate`` (against the name of
-    a VM), ``resource`` (against "type name", while a deployment makes it), ``token`` (the login).
+    `at` says where: ``request`` (matched against "METHOD path"), ``validate`` (the name of a VM),
+    ``resource`` ("type name", while a deployment makes it), ``delete`` (a group), ``token``.
     """
 
     at: str
@@ -59,60 +56,36 @@ class Fault:
     headers: dict[str, str] = field(default_factory=dict)
     body: Any = None
 
-    def error(self):
-        """The error to answer with."""
-        return ArmError(self.status, self.code, self.message, headers=self.headers)
+
+class ArmError(Exception):
+    """An answer that is an error."""
+
+    def __init__(self, status, code, message, details=(), headers=None):
+        super().__init__(f"{code}: {message}")
+        self.status, self.headers = status, headers or {}
+        self.error = {"code": code, "message": message, "details": list(details)}
+
+
+def refuse(wrong, code, about="", status=400):
+    """Answer with an error if something is wrong."""
+    if wrong:
+        raise ArmError(status, code, f"It cannot be: {about}")
 
 
 @dataclass
-class Running:
-    """A deployment."""
+class Deploying:
+    """A deployment that runs."""
 
-    document: Resource
-    group: str
+    where: str
     left: list[arm.Item]
     scope: arm.Scope
-    template: Resource
+    template: dict[str, Any]
     due: float
-    failed: list[tuple[arm.Item, Resource]] = field(default_factory=list)
-
-    def stop(self):
-        """Make no more."""
-        self.left.clear()
-        self.document["properties"]["provisioningState"] = "Canceled"
-
-
-ROUTES = []
-
-
-def route(method, path):
-    """Register a method for a path such as ``/resourceGroups/{group}``, relative to the
-    subscription."""
-    pattern = re.sub(r"\{(\w+)\+\}", r"(?P<\1>.+)", path)
-    pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", pattern)
-
-    def register(function):
-        ROUTES.append((method, re.compile(pattern, re.I), function.__name__))
-        return function
-
-    return register
-
-
-def stamp():
-    """Now."""
-    return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    failed: dict[str, Any] = field(default_factory=dict)
 
 
 class Cloud:
-    """The state of one subscription.
-
-    Parameters
-    ----------
-    step_s : float
-        Time that every resource takes.
-    clock : callable
-        Time in seconds.
-    """
+    """The state of one subscription: `step_s` is the time that every resource takes."""
 
     def __init__(self, *, step_s=0.02, clock=time.monotonic):
         self.step_s, self.clock = step_s, clock
@@ -120,113 +93,80 @@ class Cloud:
 
     def reset(self):
         """Forget everything."""
-        self.groups = {}
-        self.resources = {}
-        self.deployments = {}
-        self.ending = []
-        """Deletions of groups, and when they are done."""
-        self.faults = []
-        self.limits = {}
-        self.requests = []
-        self.stopped = set()
-        """Names of VMs that are deallocated."""
+        self.versions = {}
+        """Every document that there was: id to times and contents, None where it was deleted."""
+        self.deploying, self.ending, self.kept = {}, {}, {}
+        """What runs; groups that are being deleted, and ids that cannot be yet: until when."""
+        self.faults, self.requests = [], []
+        self.limits, self.stopped = {}, set()
+        self.moment = None
+        """When what is being done was due."""
         self.lag = None
         """It decides what is answered late; None: nothing is."""
-        self.born = {}
-        """When each group was made."""
-        self.history = []
-        self.kept = {}
-        """Resources that refuse to be deleted, until when."""
         self.scattered = False
         """Proximity placement groups do not keep their members together."""
 
-    # what tests look at
+    # documents
+
+    def write(self, where, document):
+        """Add a version; None deletes."""
+        versions = self.versions.setdefault(where.lower(), [])
+        now = self.clock() if self.moment is None else self.moment
+        versions.append((now, copy.deepcopy(document)))
+
+    def read(self, where, until=math.inf):
+        """The document that there was at a time, or None."""
+        past = [
+            made for when, made in self.versions.get(where.lower(), ()) if when <= until
+        ]
+        return past[-1] if past else None
+
+    def within(self, prefix, until=math.inf):
+        """All documents whose ids begin so."""
+        begin = prefix.lower()
+        found = {w: self.read(w, until) for w in self.versions if w.startswith(begin)}
+        return {where: made for where, made in found.items() if made is not None}
+
+    @property
+    def groups(self):
+        """Groups by name."""
+        found = self.within(f"{BASE}/resourcegroups/")
+        return {g["name"].lower(): g for w, g in found.items() if "/providers/" not in w}
+
+    @property
+    def resources(self):
+        """Resources by id."""
+        found = self.within(f"{BASE}/resourcegroups/")
+        own = DEPLOYMENTS.lower()
+        return {w: r for w, r in found.items() if "/providers/" in w and own not in w}
 
     def names(self, kind):
         """Names of all resources of a type, sorted."""
-        return sorted(
-            r["id"].rsplit("/", 1)[1]
-            for r in self.resources.values()
-            if r["type"].lower() == kind.lower()
-        )
+        every = self.resources.values()
+        return sorted(r["name"] for r in every if r["type"].lower() == kind.lower())
 
     def get(self, kind, name):
-        """Properties of one resource."""
-        found = next(
-            r
-            for r in self.resources.values()
-            if r["type"].lower() == kind.lower() and r["id"].endswith(f"/{name}")
-        )
-        return self.show(found)
+        """One resource."""
+        every = self.resources.values()
+        alike = (r for r in every if r["type"].lower() == kind.lower())
+        return next(r for r in alike if r["name"] == name)
+
+    # time
 
     def settle(self):
         """Let everything that is under way come to its end."""
         self._advance(math.inf)
 
-    # time
-
     def _advance(self, now):
         while True:
-            steps = [
-                (d.due, partial(self._step, d))
-                for d in self.deployments.values()
-                if d.left
-            ]
-            due, step = min(
-                [*steps, *self.ending], key=itemgetter(0), default=(math.inf, None)
-            )
-            if step is None or due > now:
+            due = [(d.due, 0, where) for where, d in self.deploying.items()]
+            due += [(when, 1, group) for group, when in self.ending.items()]
+            when, is_end, what = min(due, default=(math.inf, 0, ""))
+            if not what or when > now:
                 return
-            self.ending = [end for end in self.ending if end[1] is not step]
-            step()
-            self._remember(due)
-
-    # lag
-
-    def _remember(self, now):
-        """Keep what there is, so that it can be shown later."""
-        if self.lag is None:
-            return
-        shown = {w: r.document for w, r in self.deployments.items()}
-        self.history = [h for h in self.history[-200:] if h[0] > now - 4 * OLD_S]
-        self.history.append((now, pickle.dumps((self.groups, self.resources, shown))))
-
-    def _denied(self, method, path):
-        """Whether a group that was just made is denied: creations are not known everywhere."""
-        named = re.match(
-            r"/subscriptions/[^/]+/resourcegroups/(npl-[^/]+)(/.*)?$", path, re.I
-        )
-        if self.lag is None or not named or (method == "PUT" and not named[2]):
-            return False
-        young = self.clock() - self.born.get(named[1].lower(), -NEW_S) < NEW_S
-        return young and self.lag.random() < 0.5
-
-    @contextmanager
-    def _earlier(self, method, path):
-        """Show what there was up to a minute ago, of what is looked at."""
-        if self.lag is None or method != "GET" or self.lag.random() < 0.4:
-            yield
-            return
-        until = self.clock() - self.lag.uniform(0, OLD_S)
-        before = [content for time_, content in self.history if time_ <= until]
-        now = self.groups, self.resources, self.deployments
-        if before:
-            self.groups, self.resources, shown = pickle.loads(before[-1])
-        else:
-            # nothing that this project makes was there
-            self.groups = {
-                n: g for n, g in self.groups.items() if not n.startswith("npl-")
-            }
-            self.resources = {w: r for w, r in self.resources.items() if "/npl-" not in w}
-            shown = {}
-        empty = arm.Scope(SUBSCRIPTION, "", "", {}, self._reference)
-        self.deployments = {
-            w: Running(document, "", [], empty, {}, 0.0) for w, document in shown.items()
-        }
-        try:
-            yield
-        finally:
-            self.groups, self.resources, self.deployments = now
+            self.moment = when
+            (self._end if is_end else self._step)(what)
+            self.moment = None
 
     def _fault(self, at, text):
         for fault in self.faults:
@@ -235,480 +175,458 @@ class Cloud:
                 return fault
         return None
 
+    def _fail(self, at, text):
+        if fault := self._fault(at, text):
+            raise ArmError(fault.status, fault.code, fault.message, (), fault.headers)
+
     # requests
 
     def request(self, method, path, query=None, body=None):
-        """Answer a request to the resource manager; paths are taken in any case and with doubled
-        slashes."""
+        """Answer a request; paths are taken in any case and with doubled slashes."""
         path = re.sub(r"/{2,}", "/", unquote(path)).rstrip("/")
         self.requests.append(f"{method} {path}")
         self._advance(self.clock())
         try:
-            if fault := self._fault("request", f"{method} {path}"):
-                if fault.body is not None:
-                    return Answer(fault.status, fault.body, fault.headers)
-                raise fault.error()
-            if self._denied(method, path):
-                name = path.split("/")[4]
-                text = f"Resource group '{name}' could not be found."
-                raise ArmError(404, "ResourceGroupNotFound", text)
-            with self._earlier(method, path):
-                answer = self._route(method, path, query or {}, body)
+            fault = self._fault("request", f"{method} {path}")
+            if fault and fault.body is not None:
+                return Answer(fault.status, fault.body, fault.headers)
+            if fault:
+                raise ArmError(fault.status, fault.code, fault.message, (), fault.headers)
+            status, answer = self._route(method, path, query or {}, body)
         except ArmError as error:
             return Answer(error.status, {"error": error.error}, error.headers)
-        if method != "GET":
-            self._remember(self.clock())
-        return answer
+        return Answer(status, answer)
 
     def _route(self, method, path, query, body):
-        head, _, tail = path[1:].partition("/")
-        identity, _, tail = tail.partition("/")
-        if head.lower() != "subscriptions":
-            raise ArmError(404, "NotFound", path)
-        if identity.lower() == OTHER and tail == "locations":
-            return self.locations(shifted=1)
-        if identity.lower() != SUBSCRIPTION:
-            raise ArmError(
-                404,
-                "SubscriptionNotFound",
-                f"The subscription '{identity}' could not be found.",
-            )
-        for verb, pattern, name in ROUTES:
-            match = pattern.fullmatch("/" + tail if tail else "")
-            if verb == method and match:
-                return getattr(self, name)(query=query, body=body, **match.groupdict())
-        raise ArmError(404, "NotFound", f"{method} {path}")
-
-    @route("GET", "/locations")
-    def locations(self, shifted=0, **_):
-        """Regions; zones are mapped differently in each, and in each subscription."""
-        out = []
-        for shift, (region, zones) in enumerate(REGIONS.items(), shifted):
-            mapped = [
-                {
-                    "logicalZone": str(i + 1),
-                    "physicalZone": f"{region}-az{(i + shift) % 3 + 1}",
-                }
-                for i in range(zones)
-            ]
-            more = {"availabilityZoneMappings": mapped} if mapped else {}
-            out.append({"name": region, "displayName": region, "type": "Region"} | more)
-        return Answer(200, {"value": out})
-
-    @route("GET", "/providers/Microsoft.Compute/skus")
-    def skus(self, query, **_):
-        """Sizes."""
-        wanted = re.search(r"location eq '([^']+)'", query.get("$filter", ""))
-        regions = [r for r in REGIONS if not wanted or wanted[1].lower() == r]
-        return Answer(200, {"value": [_size(r, name) for r in regions for name in SIZES]})
-
-    @route("GET", "/providers/Microsoft.{part}/locations/{region}/usages")
-    def usages(self, part, region, **_):
-        """Quota of addresses or of cores."""
-        here = [r for r in self.resources.values() if r.get("location") == region]
-        if part.lower() == "network":
-            names = ("PublicIPAddresses", "StandardSkuPublicIpAddresses")
-            used = dict.fromkeys((*names, "IPv4StandardSkuPublicIpAddresses"), 0)
-            for name in used:
-                used[name] = sum(r["type"].endswith("/publicIPAddresses") for r in here)
-        else:
-            used = dict.fromkeys(("cores", *(size[0] for size in SIZES.values())), 0)
-            for vm in (r for r in here if r["type"].endswith("/virtualMachines")):
-                family, cpus, *_rest = SIZES[
-                    vm["properties"]["hardwareProfile"]["vmSize"]
-                ]
-                used[family] += cpus
-                used["cores"] += cpus
-        entries = []
-        for name, count in used.items():
-            limit = self.limits.get((region, name), 350)
-            told = {"value": name, "localizedValue": name}
-            entries.append(
-                {"currentValue": count, "limit": limit, "unit": "Count", "name": told}
-            )
-        return Answer(200, {"value": entries})
-
-    # resource groups
-
-    def _group(self, name, *, writing=False):
-        found = self.groups.get(name.lower(), {})
-        refuse(not found, "ResourceGroupNotFound", name, status=404)
-        deleting = found["properties"]["provisioningState"] == "Deleting"
-        refuse(writing and deleting, "ResourceGroupBeingDeleted", name, status=409)
-        return found
-
-    @route("GET", "/resourceGroups")
-    def list_groups(self, query, **_):
-        """All groups, or those with a tag."""
-        wanted = re.search(r"tagName eq '([^']*)'", query.get("$filter", ""))
-        found = [g for g in self.groups.values() if not wanted or wanted[1] in g["tags"]]
-        return Answer(200, {"value": found})
-
-    @route("GET", "/resourceGroups/{name}")
-    def show_group(self, name, **_):
-        """One group."""
-        return Answer(200, self._group(name))
-
-    @route("PUT", "/resourceGroups/{name}")
-    def put_group(self, name, body, **_):
-        """Make a group."""
-        fresh = name.lower() not in self.groups
-        if not fresh:
-            self._group(name, writing=True)
-        made = {
-            "id": f"{BASE}/resourceGroups/{name}",
-            "name": name,
-            "type": "Microsoft.Resources/resourceGroups",
-            "location": self._region(name, body["location"]),
-            "tags": body.get("tags") or {},
-            "properties": {"provisioningState": "Succeeded"},
-        }
-        self.groups[name.lower()] = made
-        if fresh:
-            self.born[name.lower()] = self.clock()
-        return Answer(201 if fresh else 200, made)
-
-    def _region(self, group, text):
-        region = text.replace(" ", "").lower()
-        refuse(region not in REGIONS, "LocationNotAvailableForResourceGroup", region)
-        refuse(
-            not re.fullmatch(r"[\w.()-]{1,90}(?<!\.)", group),
-            "InvalidResourceGroup",
-            group,
+        parts = re.fullmatch(
+            r"/subscriptions/([^/]+)(/resourcegroups/([^/]+))?(/.*)?", path, re.I
         )
-        return region
+        refuse(not parts, "NotFound", path, 404)
+        identity, in_group, group, tail = *parts.groups()[:3], parts[4] or ""
+        low = tail.lower()
+        if low == "/locations":
+            return 200, {"value": list(_locations(shift=identity.lower() == OTHER))}
+        refuse(identity.lower() != SUBSCRIPTION, "SubscriptionNotFound", identity, 404)
+        until = math.inf
+        if self.lag and method == "GET" and self.lag.random() < 0.6:
+            until = self.clock() - self.lag.uniform(0, OLD_S)
+        if in_group:
+            return self._in_group(method, group, tail, query, body, until)
+        if low == "/resourcegroups":
+            return 200, {"value": self._tagged(query, until)}
+        if low.endswith("/usages"):
+            return 200, {"value": list(self._usages(low.split("/")[-2]))}
+        refuse(not low.startswith(DEPLOYMENTS.lower()), "NotFound", path, 404)
+        return 200, self._rehearse(tail.split("/")[-2], body)
 
-    @route("DELETE", "/resourceGroups/{name}")
-    def delete_group(self, name, **_):
-        """Delete a group and all in it; deployments that run in it are stopped."""
-        group = self._group(name)
+    def _in_group(self, method, group, tail, query, body, until):
+        home = f"{BASE}/resourceGroups/{group}"
+        if method == "PUT" and not tail:
+            return self._put_group(home, group, body)
+        made = [when for when, _ in self.versions.get(home.lower(), ())]
+        young = self.lag and made and self.clock() - made[0] < NEW_S
+        there = self.read(home, until)
+        hidden = young and method != "GET" and self.lag.random() < 0.5
+        refuse(there is None or hidden, "ResourceGroupNotFound", group, 404)
+        if method == "DELETE":
+            return self._delete(home, there)
+        if not tail:
+            return 200, there
+        deleting = there["properties"]["provisioningState"] == "Deleting"
+        refuse(method == "PUT" and deleting, "ResourceGroupBeingDeleted", group, 409)
+        if tail.lower().startswith(DEPLOYMENTS.lower()):
+            name, _, verb = tail[len(DEPLOYMENTS) + 1 :].partition("/")
+            where = f"{home}{DEPLOYMENTS}/{name}"
+            return self._deployment(method, where, name, verb, body, until)
+        return 200, self._look(home + tail, query, until)
+
+    def _tagged(self, query, until):
+        wanted = re.search(r"tagName eq '([^']*)'", query.get("$filter", ""))
+        found = self.within(f"{BASE}/resourcegroups/", until)
+        groups = [g for w, g in found.items() if "/providers/" not in w]
+        return [g for g in groups if not wanted or wanted[1] in g["tags"]]
+
+    def _usages(self, region):
+        here = [r for r in self.resources.values() if r.get("location") == region]
+        used = sum(r["type"].endswith("/publicIPAddresses") for r in here)
+        for name in ("PublicIPAddresses", "IPv4StandardSkuPublicIpAddresses"):
+            limit = self.limits.get((region, name), 350)
+            words = {"value": name, "localizedValue": name}
+            yield {"currentValue": used, "limit": limit, "unit": "Count", "name": words}
+
+    # groups
+
+    def _put_group(self, home, name, body):
+        before = self.read(home)
+        ending = before and before["properties"]["provisioningState"] == "Deleting"
+        refuse(ending, "ResourceGroupBeingDeleted", name, 409)
+        refuse(
+            body["location"] not in REGIONS, "LocationNotAvailableForResourceGroup", name
+        )
+        refuse(
+            not re.fullmatch(r"[\w.()-]{0,89}[\w()-]", name), "InvalidResourceGroup", name
+        )
+        made = {"id": home, "name": name, "type": "Microsoft.Resources/resourceGroups"}
+        made |= {"location": body["location"], "tags": body.get("tags") or {}}
+        made["properties"] = {"provisioningState": "Succeeded"}
+        self.write(home, made)
+        return 200 if before else 201, made
+
+    def _delete(self, home, group):
+        group = copy.deepcopy(group)
         group["properties"]["provisioningState"] = "Deleting"
-        inside = f"{BASE}/resourcegroups/{name}/".lower()
-        for where, running in self.deployments.items():
-            if where.startswith(inside) and running.left:
-                running.stop()
+        self.write(home, group)
+        for where in [w for w in self.deploying if w.startswith(f"{home}/".lower())]:
+            self._close(where, "Canceled")
+        self.ending[home.lower()] = self.clock() + 3 * self.step_s
+        return 202, None
 
-        def work():
-            refusing = [w for w, until in self.kept.items() if w.startswith(inside)]
-            refusing = [w for w in refusing if self.kept[w] > self.clock()]
-            if refusing or self._fault("delete", name):
-                group["properties"]["provisioningState"] = "Succeeded"
-                return
-            for store in (self.resources, self.deployments):
-                for where in [w for w in store if w.startswith(inside)]:
-                    del store[where]
-            self.groups.pop(name.lower(), None)
-
-        self.ending.append((self.clock() + 3 * self.step_s, work))
-        return Answer(202)
+    def _end(self, home):
+        """Delete a group and all in it, unless something refuses."""
+        del self.ending[home]
+        kept = [w for w, end in self.kept.items() if end > self.clock()]
+        if self._fault("delete", home) or any(w.startswith(home) for w in kept):
+            group = copy.deepcopy(self.read(home))
+            group["properties"]["provisioningState"] = "Succeeded"
+            self.write(home, group)
+            return
+        for where in [w for w in self.versions if w == home or w.startswith(f"{home}/")]:
+            self.write(where, None)
+        gone = self.clock() - OLD_S
+        for where, versions in list(self.versions.items()):
+            when, last = versions[-1]
+            if last is None and when < gone:
+                del self.versions[where]
 
     # deployments
 
-    @route(
-        "PUT", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}"
-    )
-    def put_deployment(self, group, name, body, **_):
-        """Start a deployment."""
-        self._group(group, writing=True)
-        where = f"{BASE}/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}"
-        before = self.deployments.get(where.lower())
-        refuse(before and before.left, "DeploymentActive", name, status=409)
-        scope, template, items = self._read(group, name, body)
-        properties = {"provisioningState": "Accepted", "mode": "Incremental"}
-        document = {
-            "id": where,
-            "name": name,
-            "type": "Microsoft.Resources/deployments",
-            "properties": properties | {"timestamp": stamp(), "duration": "PT1S"},
-        }
-        due = self.clock() + self.step_s
-        running = Running(document, group, items, scope, template, due)
-        self.deployments[where.lower()] = running
-        return Answer(201, copy.deepcopy(document))
+    def _deployment(self, method, where, name, verb, body, until):
+        low = where.lower()
+        if method == "GET" and not name:
+            return 200, {"value": list(self.within(low, until).values())}
+        if verb == "validate":
+            self._expand(where.split("/")[4], "", body)
+            return 200, {"name": name, "properties": {"provisioningState": "Succeeded"}}
+        if method == "PUT":
+            refuse(low in self.deploying, "DeploymentActive", name, 409)
+            group = self.groups[where.split("/")[4].lower()]
+            scope, items = self._expand(group["name"], group["location"], body)
+            due, template = self.clock() + self.step_s, body["properties"]["template"]
+            self.deploying[low] = Deploying(low, items, scope, template, due)
+            shown = {"id": where, "name": name, "properties": {}}
+            self._show(low, shown, "Accepted")
+            return 201, self.read(low)
+        document = self.read(low, until)
+        refuse(document is None, "DeploymentNotFound", name, 404)
+        if verb == "cancel":
+            refuse(low not in self.deploying, "DeploymentCannotBeCancelled", name, 409)
+            self._close(low, "Canceled")
+            return 204, None
+        return 200, document
 
-    def _read(self, group, name, body, location=None):
-        scope, template = self._scope(
-            group, location or self._group(group)["location"], body
-        )
+    def _show(self, where, document, state, **more):
+        document = copy.deepcopy(document)
+        document["properties"] |= {"provisioningState": state, **more}
+        self.write(where, document)
+
+    def _close(self, where, state, **more):
+        del self.deploying[where]
+        self._show(where, self.read(where), state, **more)
+
+    def _expand(self, group, region, body):
+        """Scope and resources of a template; ArmError if it is not valid."""
+        given = body["properties"].get("parameters") or {}
+        template = body["properties"]["template"]
+        values = {name: entry["value"] for name, entry in given.items()}
+        unknown = values.keys() - (template.get("parameters") or {}).keys()
+        refuse(unknown, "InvalidTemplate", f"unknown parameters {unknown}")
+        scope = arm.Scope(SUBSCRIPTION, group, region, values, self.read, zones=REGIONS)
         try:
             items = arm.expand(template, scope)
         except arm.TemplateError as error:
             raise ArmError(400, "InvalidTemplate", str(error)) from None
-        if problems := self._problems(items):
-            text = f"The template deployment '{name}' is not valid. See inner errors for details."
-            raise ArmError(400, "InvalidTemplateDeployment", text, details=problems)
-        return scope, template, items
+        vms = [item for item in items if item.type.endswith("Machines")]
+        found = [fault for vm in vms if (fault := self._fault("validate", vm.name))]
+        if found:
+            details = [{"code": f.code, "message": f.message} for f in found]
+            raise ArmError(400, "InvalidTemplateDeployment", "See inner errors.", details)
+        return scope, items
 
-    def _scope(self, group, location, body):
-        """A template, and the values of its parameters."""
-        template = body["properties"]["template"]
-        given = body["properties"].get("parameters") or {}
-        given = {k: v.get("value") for k, v in given.items()}
-        declared = template.get("parameters") or {}
-        unknown = set(given) - set(declared)
-        refuse(unknown, "InvalidTemplate", f"unknown parameters {unknown}")
-        missing = [
-            k for k, d in declared.items() if k not in given and "defaultValue" not in d
-        ]
-        refuse(missing, "InvalidTemplate", f"no value for {missing}")
-        scope = arm.Scope(
-            SUBSCRIPTION, group, location, {}, self._reference, zones=REGIONS
-        )
-        defaults = {k: scope.value(d.get("defaultValue")) for k, d in declared.items()}
-        scope.parameters = defaults | given
-        return scope, template
+    def _rehearse(self, name, body):
+        """Check a template that makes a group and deploys into it; tell what it would make."""
+        values = {k: v["value"] for k, v in body["properties"]["parameters"].items()}
+        group, nested = body["properties"]["template"]["resources"]
+        refuse(group["location"] not in REGIONS, "LocationNotAvailableForResourceGroup")
+        scope = arm.Scope(SUBSCRIPTION, "", "", values, self.read)
+        inner = nested["properties"]
+        given = {
+            k: {"value": scope.value(v["value"])} for k, v in inner["parameters"].items()
+        }
+        within = {"properties": {"template": inner["template"], "parameters": given}}
+        _, items = self._expand(group["name"], group["location"], within)
+        changes = [{"resourceId": item.id, "changeType": "Create"} for item in items]
+        states = {"provisioningState": "Succeeded", "changes": changes}
+        return {"name": name, "status": "Succeeded", "properties": states}
 
-    def _reference(self, where):
-        found = self.resources.get(where.lower())
-        return self.show(found) if found else None
-
-    def _problems(self, items):
-        """What goes wrong before a deployment starts."""
-        found = [
-            self._fault("validate", i.name) for i in items if i.type.endswith("Machines")
-        ]
-        return [f.error().error for f in found if f]
-
-    def _step(self, running):
+    def _step(self, where):
         """Make one more resource."""
+        running = self.deploying[where]
         running.due += self.step_s
-        running.document["properties"]["provisioningState"] = "Running"
-        waiting = {i.id.lower() for i in running.left}
-        lost = {i.id.lower() for i, _ in running.failed}
-        ready = [i for i in running.left if not i.depends & (waiting | lost)]
+        waiting = {item.id.lower() for item in running.left} | running.failed.keys()
+        ready = [item for item in running.left if not item.depends & waiting]
         if not ready:
             running.left.clear()  # what is left waits for something that failed
         for item in ready[-1:]:
             running.left.remove(item)
             try:
-                body = item.evaluate()
-                if fault := self._fault("resource", f"{item.type} {item.name}"):
-                    raise fault.error()
-                unknown = schemas.wrong(body)
-                refuse(unknown, "InvalidRequestContent", f"{item.name}: {unknown}")
-                self.put(item.id, body)
+                self._fail("resource", f"{item.type} {item.name}")
+                self.put(item.id, item.evaluate())
             except (arm.NotYet, arm.TemplateError) as error:
                 code = {"code": "InvalidTemplate", "message": f"{item.name}: {error!r}"}
-                running.failed.append((item, code))
+                running.failed[item.id.lower()] = code
             except ArmError as error:
-                running.failed.append((item, error.error))
-        if not running.left:
-            self._close(running)
-
-    def _close(self, running):
-        properties = running.document["properties"]
-        if running.failed:
-            details = [
-                {
-                    "code": "ResourceDeploymentFailure",
-                    "message": "It failed.",
-                    "details": [e],
-                }
-                for _, e in running.failed
-            ]
-            error = {"code": "DeploymentFailed", "message": "At least one failed."}
-            properties |= {
-                "provisioningState": "Failed",
-                "error": error | {"details": details},
+                running.failed[item.id.lower()] = error.error
+        if running.left:
+            self._show(where, self.read(where), "Running")
+        elif running.failed:
+            causes = list(running.failed.values())
+            wrapped = {
+                "code": "ResourceDeploymentFailure",
+                "message": "",
+                "details": causes,
             }
-            return
-        scope, outputs = running.scope, {}
-        for name, output in (running.template.get("outputs") or {}).items():
-            each = output["copy"]
-            value = list(scope.loop(each, lambda each=each: scope.value(each["input"])))
-            outputs[name] = {"type": output["type"], "value": value}
-        properties |= {"provisioningState": "Succeeded", "outputs": outputs}
-
-    def _deployment(self, group, name):
-        self._group(group)
-        where = f"{BASE}/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}"
-        found = self.deployments.get(where.lower())
-        if found is None:
-            raise ArmError(
-                404, "DeploymentNotFound", f"Deployment '{name}' could not be found."
-            )
-        return found
-
-    @route("GET", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments")
-    def list_deployments(self, group, **_):
-        """All deployments of a group."""
-        self._group(group)
-        inside = f"{BASE}/resourceGroups/{group}/".lower()
-        found = [r.document for w, r in self.deployments.items() if w.startswith(inside)]
-        return Answer(200, {"value": found})
-
-    @route(
-        "POST",
-        "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}/cancel",
-    )
-    def cancel(self, group, name, **_):
-        """End a deployment; what it made stays."""
-        running = self._deployment(group, name)
-        refuse(not running.left, "DeploymentCannotBeCancelled", name, status=409)
-        running.stop()
-        return Answer(204)
-
-    @route(
-        "GET", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}"
-    )
-    def show_deployment(self, group, name, **_):
-        """One deployment."""
-        return Answer(200, self._deployment(group, name).document)
-
-    @route(
-        "POST",
-        "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}/validate",
-    )
-    def validate(self, group, name, body, **_):
-        """Check a template, as az does before it deploys one."""
-        self._group(group, writing=True)
-        self._read(group, name, body)
-        return Answer(
-            200, {"name": name, "properties": {"provisioningState": "Succeeded"}}
-        )
-
-    @route("POST", "/providers/Microsoft.Resources/deployments/{name}/{what}")
-    def rehearse(self, name, what, body, **_):
-        """Check a template that makes a group and deploys into it; tell what it would make."""
-        scope, template = self._scope("", "", body)
-        sources = [
-            {k: v for k, v in r.items() if k != "properties"}
-            for r in template["resources"]
-        ]
-        group, nested = map(scope.value, sources)
-        inner = template["resources"][1]["properties"]
-        region = self._region(group["name"], group["location"])
-        given = {
-            "template": inner["template"],
-            "parameters": scope.value(inner["parameters"]),
-        }
-        items = self._read(group["name"], nested["name"], {"properties": given}, region)[
-            2
-        ]
-        changes = [{"resourceId": i.id, "changeType": "Create"} for i in items]
-        properties = {
-            "provisioningState": "Succeeded",
-            "mode": "Incremental",
-            "changes": changes,
-        }
-        return Answer(
-            200, {"name": name, "status": "Succeeded", "properties": properties}
-        )
+            error = {"code": "DeploymentFailed", "message": "", "details": [wrapped]}
+            self._close(where, "Failed", error=error)
+        else:
+            outputs = arm.outputs(running.template, running.scope)
+            self._close(where, "Succeeded", outputs=outputs)
 
     # resources
 
     def put(self, where, body):
-        """Write a resource; ArmError if the rules of its type do not allow it."""
-        home = self._group(where.split("/")[4], writing=True)
+        """Write a resource; ArmError if the rules do not allow it."""
         parts = where.split("/providers/", 1)[1].split("/")
-        kind = "/".join([parts[0], *parts[1::2]])
-        old = self.resources.get(where.lower())
-        orphan = len(parts) > 3 and where.rsplit("/", 2)[0].lower() not in self.resources
-        refuse(orphan, "ParentResourceNotFound", where, status=404)
-        body = arm.without_nulls(copy.deepcopy(body))
-        new = {"id": where, "name": parts[-1], "type": kind}
+        old, parent = self.read(where), where.rsplit("/", 2)[0]
+        refuse(
+            len(parts) > 3 and not self.read(parent), "ParentResourceNotFound", where, 404
+        )
+        new = {"id": where, "name": parts[-1], "type": "/".join([parts[0], *parts[1::2]])}
         new["properties"] = body.get("properties") or {}
-        new |= {k: body[k] for k in ("tags", "sku", "zones") if k in body}
-        if len(parts) == 3:
-            new["location"] = (
-                (body.get("location") or home["location"]).replace(" ", "").lower()
-            )
-            bad = [z for z in new.get("zones", []) if int(z) > REGIONS[new["location"]]]
-            refuse(bad, "AvailabilityZoneNotSupported", where)
-        before = dict(self.resources)
-        self.resources[where.lower()] = new  # its children look for their parent
-        try:
-            apply(self, new, old)
-        except BaseException:
-            self.resources.clear()
-            self.resources.update(before)
-            raise
-        return new
+        new |= {k: body[k] for k in ("tags", "sku", "zones", "location") if k in body}
+        self.write(where, complete(self, copy.deepcopy(new), old))
 
-    def show(self, resource):
-        """A resource as it is read: with its children, without what is secret."""
-        if "_later" in resource and self.clock() >= resource["_later"][0]:
-            resource["properties"].update(resource.pop("_later")[1])
-        out = copy.deepcopy({k: v for k, v in resource.items() if not k.startswith("_")})
-        properties = out["properties"]
-        if ppg := properties.get("proximityPlacementGroup"):
-            # Azure gives its group in capitals
-            ppg["id"] = re.sub(
-                "(?<=/resourceGroups/)[^/]+", lambda m: m[0].upper(), ppg["id"]
-            )
-        for key in EMBEDDED.get(resource["type"].lower().rsplit("/", 1)[-1], ()):
-            inside = f"{resource['id']}/{key}/".lower()
-            listed = [r for w, r in self.resources.items() if w.startswith(inside)]
-            properties[key] = [self.show(r) for r in listed]
-        properties.get("osProfile", {}).pop("customData", None)
+    def _look(self, where, query, until):
+        """A resource, all of a type, or the state of a VM."""
+        if where.lower().endswith("/instanceview"):
+            return self._power(where.split("/")[-2])
+        kind = where.split("/providers/", 1)[1].split("/")
+        if len(kind) % 2 == 0:
+            found = self.within(f"{where}/", until).items()
+            return {
+                "value": [
+                    shown(r) for w, r in found if w.rsplit("/", 1)[0] == where.lower()
+                ]
+            }
+        document = self.read(where, until)
+        refuse(document is None, "ResourceNotFound", where, 404)
+        out = shown(document)
+        if "instanceview" in query.get("$expand", "").lower():
+            out["properties"]["instanceView"] = self._power(out["name"])
+        if "includeColocationStatus" in query:
+            text = "NotAligned" if self.scattered else "Aligned"
+            status = {"code": f"ColocationStatus/{text}", "displayStatus": text}
+            ids = [
+                {"id": r["id"]}
+                for r in self.resources.values()
+                if where.lower() in _ids(r)
+            ]
+            out["properties"] |= {"virtualMachines": ids, "colocationStatus": status}
         return out
 
-    @route(
-        "GET", "/resourceGroups/{group}/providers/.*/virtualMachines/{name}/instanceView"
-    )
-    def instance_view(self, group, name, **_):
-        """State of a VM."""
-        self._group(group)
+    def _power(self, name):
         power = "deallocated" if name in self.stopped else "running"
-        texts = {
-            "ProvisioningState/succeeded": "Provisioning succeeded",
-            f"PowerState/{power}": f"VM {power}",
-        }
-        statuses = [{"code": c, "displayStatus": text} for c, text in texts.items()]
-        return Answer(200, {"statuses": statuses})
+        texts = {"ProvisioningState/succeeded": "Provisioning succeeded"}
+        texts[f"PowerState/{power}"] = f"VM {power}"
+        return {"statuses": [{"code": c, "displayStatus": t} for c, t in texts.items()]}
 
-    @route("GET", "/resourceGroups/{group}/providers/{tail+}")
-    def read(self, group, tail, query, **_):
-        """One resource, or all of a type."""
-        where = f"{self._group(group)['id']}/providers/{tail}".lower()
-        if len(tail.split("/")) % 2 == 0:
-            inside = [w for w in self.resources if w.rsplit("/", 1)[0] == where]
-            return Answer(200, {"value": [self.show(self.resources[w]) for w in inside]})
-        refuse(where not in self.resources, "ResourceNotFound", tail, status=404)
-        resource = self.resources[where]
-        out = self.show(resource)
-        if "instanceview" in query.get("$expand", "").lower():
-            out["properties"]["instanceView"] = self.instance_view(
-                group, resource["name"]
-            ).body
-        if query.get("includeColocationStatus", "").lower() == "true":
-            every = self.resources.values()
-            groups = [(r, r["properties"].get("proximityPlacementGroup")) for r in every]
-            members = [
-                {"id": r["id"]} for r, g in groups if g and g["id"].lower() == where
-            ]
-            code = (
-                "ColocationStatus/NotAligned"
-                if self.scattered
-                else "ColocationStatus/Aligned"
+
+def _locations(shift):
+    """Regions; zones are mapped differently in each, and in each subscription."""
+    for number, (region, zones) in enumerate(REGIONS.items(), shift):
+        zone = [(i + 1, (i + number) % 3 + 1) for i in range(zones)]
+        pairs = [
+            {"logicalZone": f"{a}", "physicalZone": f"{region}-az{b}"} for a, b in zone
+        ]
+        more = {"availabilityZoneMappings": pairs} if pairs else {}
+        yield {"name": region, "displayName": region, "type": "Region"} | more
+
+
+def shown(resource):
+    """A resource as it is read: without what is secret."""
+    out = {k: v for k, v in copy.deepcopy(resource).items() if not k.startswith("_")}
+    if ppg := out["properties"].get("proximityPlacementGroup"):
+        # Azure gives its group in capitals
+        ppg["id"] = re.sub(
+            "(?<=/resourceGroups/)[^/]+", lambda m: m[0].upper(), ppg["id"]
+        )
+    out["properties"].get("osProfile", {}).pop("customData", None)
+    return out
+
+
+# what the resource manager checks and fills in
+
+
+def _references(node):
+    """Ids of other resources in the properties of one."""
+    for entry in node if isinstance(node, list) else ():
+        yield from _references(entry)
+    for key, entry in node.items() if isinstance(node, dict) else ():
+        if key == "id" and "/providers/" in entry:
+            yield entry
+        else:
+            yield from _references(entry)
+
+
+def _ids(resource):
+    return {where.lower() for where in _references(resource["properties"])}
+
+
+def there(cloud, where):
+    """What is referred to: a resource, or a part of one such as a subnet."""
+    if found := cloud.read(where):
+        return found
+    parent, _, name = where.rpartition("/")
+    holder = cloud.read(parent.rpartition("/")[0]) or {"properties": {}}
+    parts = holder["properties"].get(parent.rpartition("/")[2]) or []
+    found = next((part for part in parts if part["name"] == name), None)
+    refuse(found is None, "InvalidResourceReference", where)
+    return found
+
+
+def _free(cloud, subnet):
+    """A private address, as Azure keeps the first ones."""
+    used = str([r["properties"] for r in cloud.resources.values()])
+    hosts = list(ip_network(subnet["properties"]["addressPrefix"]).hosts())[3:]
+    return next(str(host) for host in hosts if f"'{host}'" not in used)
+
+
+def complete(cloud, new, old):
+    """Check a resource by the rules of its type, and fill in what Azure fills in."""
+    kind, p, zones = (
+        new["type"].rsplit("/", 1)[1].lower(),
+        new["properties"],
+        new.get("zones"),
+    )
+    before = old["properties"] if old else {}
+    name = new["name"]
+    refuse(
+        not re.fullmatch(r"[A-Za-z0-9]([\w.-]{0,78}\w)?", name),
+        "InvalidResourceName",
+        name,
+    )
+    far = kind in ("connections", "virtualnetworkpeerings", "securityrules")
+    for where in _references(p):
+        near = {new.get("location")}
+        if not where.startswith(f"{new['id']}/"):
+            near.add(there(cloud, where).get("location"))
+        refuse(not far and len(near - {None}) > 1, "InvalidResourceReference", where)
+    bad = [z for z in zones or () if int(z) > REGIONS[new["location"]]]
+    refuse(bad, "AvailabilityZoneNotSupported", name)
+    if kind != "proximityplacementgroups":
+        p["provisioningState"] = "Succeeded"
+    if fill := RULES.get(kind):
+        fill(cloud, new, p, before)
+    return new
+
+
+def _address(cloud, new, p, before):
+    used = {r["properties"].get("ipAddress") for r in cloud.resources.values()}
+    free = (f"203.0.113.{i}" for i in range(10, 250))
+    p["ipAddress"] = before.get("ipAddress") or next(a for a in free if a not in used)
+
+
+def _configurations(cloud, new, p, before):
+    for key in ("ipConfigurations", "frontendIPConfigurations"):
+        for entry, past in zip(p.get(key, ()), before.get(key) or [None], strict=False):
+            inside = entry["properties"]
+            subnet = there(cloud, inside["subnet"]["id"])
+            kept = past and past["properties"]["privateIPAddress"]
+            inside["privateIPAddress"] = kept or _free(cloud, subnet)
+            inside["primary"] = True
+    p |= {key: before[key] for key in ("virtualMachine",) if key in before}
+
+
+def _vm(cloud, new, p, before):
+    host = p["osProfile"]["computerName"]
+    refuse(re.search(r"[_.]|^-|-$", host) or len(host) > 64, "InvalidParameter", host)
+    data = before.get("osProfile", p["osProfile"])["customData"]
+    changed = p["osProfile"]["customData"] != data
+    refuse(changed, "PropertyChangeNotAllowed", new["id"], 409)
+    for entry in p["networkProfile"]["networkInterfaces"]:
+        nic = copy.deepcopy(there(cloud, entry["id"]))
+        nic["properties"]["virtualMachine"] = {"id": new["id"]}
+        cloud.write(nic["id"], nic)
+        given = nic["properties"]["ipConfigurations"][0]["properties"].get(
+            "publicIPAddress"
+        )
+        address = there(cloud, given["id"]) if given else new
+        code = "ComputeResourceZoneConstraintDoesNotMatchPublicIPAddressZoneConstraint"
+        refuse(address.get("zones") != new.get("zones"), code, new["id"])
+
+
+def _gateway(cloud, new, p, before):
+    given = p["ipConfigurations"][0]["properties"]["publicIPAddress"]["id"]
+    bare = REGIONS[new["location"]] and not there(cloud, given).get("zones")
+    refuse(bare, "VmssVpnGatewayPublicIpsMustHaveZonesConfigured", given)
+
+
+def _connection(cloud, new, p, before):
+    new["_key"] = p.pop("sharedKey")
+    # printable, without space, hyphen and tilde
+    refuse(
+        not re.fullmatch("[!-,./-}]{1,128}", new["_key"]), "InvalidSharedKey", new["id"]
+    )
+    p["connectionStatus"] = "Unknown"
+    ends = [p[f"virtualNetworkGateway{n}"]["id"] for n in (1, 2)]
+    for other in cloud.resources.values():
+        back = other["properties"]
+        if [back.get(f"virtualNetworkGateway{n}", {}).get("id") for n in (2, 1)] == ends:
+            status = "Connected" if other["_key"] == new["_key"] else "NotConnected"
+            p["connectionStatus"] = status
+            cloud.write(
+                other["id"], other | {"properties": back | {"connectionStatus": status}}
             )
-            status = {
-                "code": code,
-                "level": "Info",
-                "displayStatus": code.rsplit("/", 1)[1],
-            }
-            out["properties"] |= {"virtualMachines": members, "colocationStatus": status}
-        return Answer(200, out)
 
 
-def _size(region, name):
-    """A size as a region lists it."""
-    family, cpus, accelerated, only, barred = SIZES[name]
-    zones = REGIONS[region]
-    offered = sorted(only or {str(i + 1) for i in range(zones)}) if zones else []
-    capabilities = {
-        "vCPUs": cpus,
-        "AcceleratedNetworkingEnabled": accelerated,
-    }
-    within = {"locations": [region]} | ({"zones": offered} if barred == "Zone" else {})
-    reason = "NotAvailableForSubscription"
-    restriction = {"type": barred, "restrictionInfo": within, "reasonCode": reason}
-    return {
-        "resourceType": "virtualMachines",
-        "name": name,
-        "family": family,
-        "locations": [region],
-        "locationInfo": [{"location": region, "zones": offered, "zoneDetails": []}],
-        "capabilities": [{"name": k, "value": str(v)} for k, v in capabilities.items()],
-        "restrictions": [restriction] if barred else [],
-    }
+def _peering(cloud, new, p, before):
+    mine = cloud.read(new["id"].rsplit("/", 2)[0])
+    other = there(cloud, p["remoteVirtualNetwork"]["id"])
+    spaces = [
+        h["properties"]["addressSpace"]["addressPrefixes"][0] for h in (mine, other)
+    ]
+    one, two = map(ip_network, spaces)
+    refuse(one.overlaps(two), "VnetAddressSpacesOverlap", new["id"])
+    p["peeringState"] = "Initiated"
+    for back in cloud.within(f"{other['id']}/").values():
+        if back["properties"].get("remoteVirtualNetwork", {}).get("id") == mine["id"]:
+            p["peeringState"] = "Connected"
+            state = back["properties"] | {"peeringState": "Connected"}
+            cloud.write(back["id"], back | {"properties": state})
+
+
+RULES = {
+    "connections": _connection,
+    "loadbalancers": _configurations,
+    "networkinterfaces": _configurations,
+    "publicipaddresses": _address,
+    "virtualmachines": _vm,
+    "virtualnetworkgateways": _gateway,
+    "virtualnetworkpeerings": _peering,
+}
+
+
+def accelerated(cloud, nic):
+    """Whether a guest gets a virtual function: newer sizes do whatever the interface asks for."""
+    vm = cloud.read(nic["virtualMachine"]["id"])
+    newer = re.search(r"_v[5-9]$", vm["properties"]["hardwareProfile"]["vmSize"])
+    return bool(nic["enableAcceleratedNetworking"] or newer)

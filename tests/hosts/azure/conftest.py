@@ -16,11 +16,10 @@ from netperf_lib.hosts.azure import az as az_module
 from netperf_lib.hosts.azure import checks, groups, prices
 
 from ...warm import warm
-from .cloud import Cloud
+from .cloud import Cloud, accelerated
 from .direct import Clock, DirectAz
 from .emulator import Emulator
 from .machines import Machines, possible, private_network
-from .rules import accelerated
 
 PRICES = {
     "Standard_D4s_v5": 0.2,

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import yaml
 
-from .rules import accelerated
+from .cloud import accelerated
 
 SCRIPT = Path(__file__).with_name("machine.sh")
 CLONE_NEWNET = 0x40000000

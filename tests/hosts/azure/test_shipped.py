@@ -11,8 +11,8 @@ from netperf_lib.hosts import Workload, azure
 
 from ...conftest import REPO
 from . import arm, schemas
+from .cloud import REGIONS
 from .conftest import PRICES, nothing_is_left
-from .rules import REGIONS
 from .test_place import unproven
 
 EVERY = sorted((REPO / "data" / "experiments").glob("*.yaml"))
