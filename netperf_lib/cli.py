@@ -508,8 +508,8 @@ def _print_verdicts(
 def limits(experiment: str) -> None:
     """Print what limits the throughput of each condition.
 
-    Prints the cause (link, window, loss, cpu, rate or not known), its evidence, and what raising
-    the limit would bring.
+    Prints the cause (advertised bandwidth, receive window, send buffer, path, a processor, the rate
+    that was asked for, or not known) and its evidence.
     """
     from .analysis import limits as transfers
 

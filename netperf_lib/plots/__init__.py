@@ -8,7 +8,6 @@ its own, and returns the axes.
 """
 
 from .answers import forest
-from .ceilings import limits
 from .conditions import levels, matrix, rounds
 from .figure import Chart, Plot, label_axis
 from .history import over_time
@@ -19,7 +18,6 @@ __all__ = [
     "forest",
     "label_axis",
     "levels",
-    "limits",
     "matrix",
     "over_time",
     "rounds",

@@ -162,7 +162,7 @@ def _metric(
                 **{k: _digits(row[k]) for k in ("median", "low", "high", "confidence")},
                 "runs": [number[run_id] for run_id in seen["run_id"]],
                 "values": [_digits(v) for v in seen["value"]],
-                "held": held[str(name)].short if str(name) in held else None,
+                "held": held[str(name)].cause if str(name) in held else None,
             }
         )
     return {

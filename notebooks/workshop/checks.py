@@ -144,8 +144,8 @@ def _cause(runs: pd.DataFrame) -> str:
     held = limits(
         runs, where={"placement": "cross-region", "streams": 1, "tcp_buffer_bytes": None}
     )
-    limit = next(one.limit for one in held if one.levels.get("during") is None)
-    return "|".join(map(in_plain_words, (limit.cause, limit.causes[0])))
+    cause = next(one.cause for one in held if one.levels.get("during") is None)
+    return f"{in_plain_words(cause)}|window"
 
 
 def _answered(runs: pd.DataFrame, *verdicts: str) -> int:

@@ -74,8 +74,10 @@ def test_what_holds_the_throughput_back_on_each_side_is_told():
     for side, bps, cap, asked in ((before, 0.97e9, 1e9, None), (after, 4e9, 8e9, "4G")):
         side["throughput_bps"], side["advertised_bps"], side["bitrate"] = bps, cap, asked
     found = before_after(before, after, metric="throughput_bps")
-    assert [c.held_back for c in found] == [("rate", "link")] * 2
-    assert text(verdict_blocks(found, two=True), 80).count("link / rate") == 2
+    causes = "rate asked for", "advertised bandwidth"
+    assert [c.held_back for c in found] == [causes] * 2
+    shown = text(verdict_blocks(found, two=True), 120)
+    assert shown.count("advertised bandwidth / rate asked for") == 2
     assert {c.held_back for c in before_after(runs(1), runs(2))} == {("", "")}
 
 

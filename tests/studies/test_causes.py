@@ -22,20 +22,12 @@ def causes(tmp_path_factory):
 
 
 def test_the_causes_of_the_studies_are_named(causes):
-    held = {one.levels["placement"]: one for one in npl.limits(causes)}
-    named = {"vpn": "link", "vnet-peering": "window", "same-vnet": "cpu"}
-    assert {place: one.limit.cause for place, one in held.items()} == named
-    assert held["vpn"].cause == "link (gateway)"
-    assert held["vnet-peering"].short.endswith("4 MiB over 186 ms")
-    assert held["same-vnet"].evidence.streams == 64
-    assert held["same-vnet"].limit.causes[0] == "sender's CPU"
-    assert all(one.evidence.sampled for one in held.values())
-    assert "send buffer" in held["vnet-peering"].limit.causes
+    """Over 186 ms the kernel counts little of the time in which the send buffer is full."""
+    named = {"vpn": "path", "vnet-peering": "not known", "same-vnet": "sender's CPU"}
+    assert {one.levels["placement"]: one.cause for one in npl.limits(causes)} == named
 
 
 def test_the_page_on_limits_says_so(causes):
     lead = npl.analysis.opening(causes)
-    assert "The link (gateway) limits throughput on vpn" in str(lead)
-    shown = page("08-limits", causes)
-    for words in ("link (gateway)", "sender's CPU", "4 MiB over 186 ms"):
-        assert words in shown, words
+    assert "The path limits throughput on vpn" in str(lead)
+    assert "sender's CPU" in page("08-limits", causes)
