@@ -22,18 +22,3 @@ def test_every_experiment_can_be_planned(path):
     told = str(Preview(plan=plan))
     assert told.startswith(declared.name)
     assert " 1 conditions" not in told
-
-
-STUDIES = [p for p in ALL if p.stem.startswith("study-")]
-
-
-@pytest.mark.parametrize("path", STUDIES, ids=lambda p: p.stem)
-def test_a_study_is_short_and_asks_its_question_before_the_data(path):
-    assert len(STUDIES) == 5
-    lines = [
-        line
-        for line in path.read_text().splitlines()
-        if line.strip() and not line.startswith("#")
-    ]
-    assert len(lines) < 30
-    assert load_experiment(path).contrasts

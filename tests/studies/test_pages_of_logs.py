@@ -21,14 +21,6 @@ def test_an_answer_about_logs_is_that_of_page_one(tmp_path):
     assert [c.metric for c in answer.contrasts] == ["throughput_bps"] * 4
 
 
-def test_what_to_do_about_explorations_is_said_once():
-    answer = npl.ask(npl.recorded(), "streams", "throughput_bps", baseline=1)
-    shown = answer.parts()[2]
-    assert {c.verdict for c in answer.verdicts} == {"exploratory"}
-    assert len(answer.verdicts) > 1
-    assert shown.markdown.count("declare it for the next") == 1
-
-
 def test_a_log_that_does_not_tell_its_test_has_a_page():
     runs = npl.load(npl.recorded())
     runs.loc[runs.index[runs["tool"] == "iperf3"][0], "test"] = None

@@ -30,6 +30,7 @@ def with_slow_runs(truth):
     return values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_what_is_plainly_so_is_settled(name, tmp_path):
     experiment = load_experiment(DECLARED / f"{name}.yaml")
