@@ -1,6 +1,4 @@
-"""A table of figures that were measured elsewhere.
-
-A row a run, with metrics and factors as columns.
+"""A table of figures that were measured elsewhere: a row a run, a column a metric or factor.
 
 Columns are named as the library names its metrics and factors; any other column is a label.
 """

@@ -5,8 +5,7 @@ of `Tool` if the project runs it. `registry` lists all tools; there, the type ch
 module with its protocol.
 """
 
-# ruff: noqa: N802 - properties represent module constants, whose types may be narrower than
-# declared here
+# ruff: noqa: N802 - properties stand for constants of a module, whose types may be narrower
 
 from __future__ import annotations
 

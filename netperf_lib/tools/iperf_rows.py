@@ -1,6 +1,4 @@
-"""The rows of iperf 2 and iperf3: ``[  5]   0.00-1.00   sec  1.02 GBytes  8.80 Gbits/sec``.
-
-More.
+"""The rows of iperf 2 and iperf3: ``[  5]   0.00-1.00   sec  1.02 GBytes  8.80 Gbits/sec …``.
 
 Both count bytes in powers of 1024 and bits in powers of 1000, and cut numbers to three digits. A
 row gives its throughput twice, as a rate and as bytes over time. If the two differ by more than the

@@ -1,7 +1,7 @@
 """The result of reading a tool's log.
 
-Separate from ``model``, because reading logs needs no declarations: reading thousands of small
-files takes less time than importing the code that checks a declaration.
+Apart from ``experiment.model``, because to import the code that checks a declaration takes longer
+than to read thousands of small files.
 """
 
 from __future__ import annotations
@@ -15,10 +15,7 @@ Status = Literal["ok", "partial", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Percentile:
-    """One point of a latency distribution.
-
-    Its value, and the number of observations beyond it (None: unknown).
-    """
+    """One point of a latency distribution: its value, and how many observations are beyond it."""
 
     percentile: float
     latency_us: float

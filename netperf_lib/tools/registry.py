@@ -1,6 +1,4 @@
-"""Registry of all tools.
-
-Those that the project runs, and the readers that this and other packages declare.
+"""All tools: those that the project runs, and readers that other packages declare.
 
 A reader is an entry point in the group ``netperf_lib.readers``: a name, and the module that has the
 members of `Reader`.
@@ -34,9 +32,6 @@ def readers() -> dict[str, Reader]:
     """
     found: dict[str, Reader] = {**TOOLS, "ntttcp": ntttcp, "figures": figures}
     for point in entry_points(group="netperf_lib.readers"):
-        # an editable installation keeps what earlier releases declared
-        if point.dist and point.dist.name == "netperf_lib":
-            continue
         try:
             reader: Reader = point.load()
             attrgetter("MARKS", "sightings", "read")(reader)

@@ -1,4 +1,4 @@
-"""Shared by the readers: how a run is fill_run, and printed figures with their rounding."""
+"""Shared by the readers: how a run is filled, and printed figures with their rounding."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""iperf3: throughput over TCP, UDP and SCTP, with the kernel's retransmits.
+"""iperf3: throughput over TCP, UDP and SCTP, with what the kernel says of a connection.
 
-Windows and round-trip times.
+That is retransmits, congestion windows and round-trip times.
 
 Its JSON (3.0 and later), its JSON stream (3.17 and later) and its text are read.
 """
@@ -54,8 +54,7 @@ def commands(request: Request, server_address: str, port: int) -> Commands:
     ):
         raise UsageError(
             f"iperf3 counts whole seconds, not {request.duration_s:g} and {request.omit_s:g}; "
-            "round duration_s and "
-            "omit_s"
+            "round duration_s and omit_s"
         )
     if settings.get("reverse") and settings.get("bidir"):
         raise UsageError("iperf3 takes reverse or bidir, not both")
@@ -79,10 +78,7 @@ def commands(request: Request, server_address: str, port: int) -> Commands:
 
 
 def rate_bps(request: Request) -> float:
-    """Return the bits per second that a trial sends.
-
-    `math.inf` without a rate, also for UDP (see `commands`).
-    """
+    """Return the bits per second that a trial sends; `math.inf` without a rate, also for UDP."""
     options = request.options
     each = bits_per_second(options.get("bitrate", 0)) or math.inf
     return each * request.streams * (2 if options.get("bidir") else 1)
@@ -162,15 +158,10 @@ def sightings(text: str) -> Iterator[int]:
 
 
 def _error_is_new(text: str, end: int, run: str, *, over: bool) -> tuple[bool, int]:
-    """Return whether a message is of another run than the one before it.
-
-    And what stage is reached.
-    """
+    """Return whether a message is of another run than those before it, and the stage reached."""
     if text.startswith("interrupt", end):
-        return (
-            not run,
-            0 if not run else _OVER,
-        )  # with 2>&1 it comes before the log that it ends
+        # with 2>&1 it comes before the log that it ends
+        return not run, _OVER if run else 0
     unsaid = (
         run.startswith("{") and '"error"' not in run and text.startswith("error", end)
     )

@@ -8,7 +8,7 @@ The versions differ as follows:
   refused.
 - A server that receives knows nothing about the sender and prints 0; so does a client that lost its
   server.
-- ``error`` may be missing (3.9), or occur together with a fill_run ``end``.
+- ``error`` may be missing (3.9), or occur together with a filled ``end``.
 
 The format gives most figures twice: a rate with its bytes and seconds, a sum with its streams. A
 document whose figures contradict each other, or whose rows do not all have the same figures, is
