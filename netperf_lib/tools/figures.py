@@ -21,7 +21,7 @@ _ENDS = re.compile(r"_(?:us|bps|per_s|ratio|count)$")
 """The units of metrics that no factor has."""
 
 
-def sightings(text: str) -> Iterable[int]:
+def find_runs(text: str) -> Iterable[int]:
     """Yield the start of the table if the text is one."""
     names = _names(text)
     # a table in which each name of a metric is misspelled is one, too

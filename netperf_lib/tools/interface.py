@@ -48,13 +48,13 @@ class Reader(Protocol):
     # A reader may also have `STATES_CONDITIONS = True`: the parameters of its runs are then
     # conditions that somebody chose, which an import keeps as labels.
 
-    def sightings(self, text: str) -> Iterable[int]:
+    def find_runs(self, text: str) -> Iterable[int]:
         """Yield the offsets in `text` of the first line of each run of this tool."""
 
     def read(self, text: str) -> list[ParsedRun]:
         """Read one run, or several that one program printed.
 
-        `text` is cleaned and reaches from one sighting to the next one of any tool, so noise may
+        `text` is cleaned and reaches to where the next run of any tool begins, so noise may
         follow the run. `ParsedRun.line` counts from the first line of `text`. The list is empty if
         this turns out not to be a run of the tool. Damaged text never raises an exception: the run
         is `partial` or `failed`, with the reason.

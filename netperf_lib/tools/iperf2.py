@@ -141,7 +141,7 @@ _BEFORE_AN_ERROR = 60
 """Number of characters that may precede a message in its line."""
 
 
-def sightings(text: str) -> Iterator[int]:
+def find_runs(text: str) -> Iterator[int]:
     """Yield the offsets where a program starts."""
     if m := _CSV.search(text):
         yield m.start()

@@ -40,7 +40,7 @@ _MEGABYTE = {True: 10**6, False: 2**20}
 """Bytes of a megabyte, on Linux and on Windows."""
 
 
-def sightings(text: str) -> Iterable[int]:
+def find_runs(text: str) -> Iterable[int]:
     """Yield where a run starts: at its version or its document; a command above belongs to it."""
     starts = [or_above(text, m.start(), _COMMAND) for m in _START.finditer(text)]
     totals = text.find(_TOTALS)

@@ -91,7 +91,7 @@ _LINE_ENDS = re.compile(r":(?=[ \t]*$| bad test)", re.MULTILINE)
 _COMPLAINS = re.compile("server: ")
 
 
-def sightings(text: str) -> Iterator[int]:
+def find_runs(text: str) -> Iterator[int]:
     """Yield the offset of each block."""
     for m in _LINE_ENDS.finditer(text):
         start = line_start(text, m.start())

@@ -149,7 +149,7 @@ def _runs(text: str, readers: Iterable[Reader]) -> list[ParsedRun]:
     for reader in readers:
         if any(mark in text for mark in reader.MARKS):
             claims |= {
-                start: reader for start in reader.sightings(text) if start not in claims
+                start: reader for start in reader.find_runs(text) if start not in claims
             }
     starts = sorted(claims)
     runs: list[ParsedRun] = []

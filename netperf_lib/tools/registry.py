@@ -34,7 +34,7 @@ def readers() -> dict[str, Reader]:
     for point in entry_points(group="netperf_lib.readers"):
         try:
             reader: Reader = point.load()
-            attrgetter("MARKS", "sightings", "read")(reader)
+            attrgetter("MARKS", "find_runs", "read")(reader)
             if reader.NAME in found:
                 raise ValueError(f"there is another reader called {reader.NAME}")
             found[reader.NAME] = reader

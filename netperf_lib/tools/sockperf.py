@@ -146,7 +146,7 @@ _RULE = re.compile(r"-{30}\n")
 _TOTALS = re.compile(r"\[Total Run\].*")
 
 
-def sightings(text: str) -> Iterator[int]:
+def find_runs(text: str) -> Iterator[int]:
     """Yield the offset of the first line of each run."""
     reached: int | None = None
     start, in_log = 0, False

@@ -75,7 +75,7 @@ def test_the_reader_of_the_documentation_reads_logs_of_ping(tmp_path):
         ("raise RuntimeError('not today')", "RuntimeError: not today"),
         ("NAME = 'ping'", "has no attribute 'MARKS'"),
         (
-            "from netperf_lib.tools.ntttcp import MARKS, NAME, read, sightings",
+            "from netperf_lib.tools.ntttcp import MARKS, NAME, find_runs, read",
             "there is another reader called ntttcp",
         ),
     ],

@@ -120,7 +120,7 @@ _RULE = re.compile(r"[ >]*- - -")
 _END = re.compile(r'"event"\s*:\s*"end"')
 
 
-def sightings(text: str) -> Iterator[int]:
+def find_runs(text: str) -> Iterator[int]:
     """Yield the offsets where a run starts."""
     begun, reached, last = len(text), _OVER, 0
     for m in _START.finditer(text):
