@@ -243,11 +243,6 @@ def _examine(file: str) -> None:
 @duration
 @seed
 @option(
-    "--pilot",
-    metavar="DATA",
-    help="A measurement that shows how much runs vary, and so how many rounds are needed.",
-)
-@option(
     "--template",
     type=PATH,
     metavar="FOLDER",
@@ -258,7 +253,7 @@ def plan(as_json: bool, template: Path | None, **options: Any) -> None:
     """Show what an experiment would measure, and at what cost.
 
     Prints the conditions, the time, the traffic, the price and, for Azure, everything that will
-    exist; nothing is asked of Azure. With --pilot, also the rounds needed.
+    exist; nothing is asked of Azure.
     """
     from .pipeline import plan as do
     from .pipeline import save_template

@@ -6,7 +6,6 @@ answers at once.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,8 +21,6 @@ from .experiment.schedule import Plan, schedule
 from .experiment.yaml import load_experiment
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from .data.layout import Store
     from .reporting.execute import PageProgress
 
@@ -34,19 +31,13 @@ def plan(
     rounds: str | int | None = None,
     duration_s: float | None = None,
     seed: int | None = None,
-    pilot: PathLike | pd.DataFrame | None = None,
 ) -> Preview:
-    """Preview an experiment.
-
-    Trials, duration, traffic, cost, and the rounds that a pilot shows it needs.
+    """Preview an experiment: trials, duration, traffic, cost.
 
     Parameters
     ----------
     experiment, rounds, duration_s, seed
         As in `run`.
-    pilot : path, URL or DataFrame, optional
-        An earlier measurement, or the first rounds of this one. Its variation determines the rounds
-        that each contrast needs.
 
     Examples
     --------
@@ -55,13 +46,6 @@ def plan(
     """
     declared = _load(experiment, rounds, duration_s)
     scheduled = schedule(declared, seed=seed)
-    needed: list[str] = []
-    if pilot is not None:
-        from .analysis.pilot import needed_by_pilot
-        from .data.load import load
-
-        runs = load(pilot) if isinstance(pilot, str | os.PathLike) else pilot
-        needed = needed_by_pilot(declared, runs)
     source = hosts.source(declared.hosts.source)
     try:
         price = source.cost(declared, workload=_workload(scheduled))
@@ -72,7 +56,6 @@ def plan(
         cost=price.words,
         parts=price.parts,
         creates=price.creates,
-        rounds_needed=tuple(needed),
     )
 
 

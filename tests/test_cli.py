@@ -42,13 +42,9 @@ def shown(*words, code=0, **env):
     return done.output
 
 
-def test_a_plan_says_what_it_costs_and_what_a_pilot_shows(tmp_path):
+def test_a_plan_says_what_it_costs():
     declared = RECORDED / "experiment.yaml"
     assert "\ncost: nothing: the lab is this machine\n" in shown("plan", declared)
-    known = shown("plan", declared, "--pilot", RECORDED)
-    assert known.count("show equivalence within") == 10
-    assert "runs of the pilot vary by" in known
-    shown("plan", declared, "--pilot", tmp_path, code=1)
 
 
 def test_a_plan_says_that_an_ssh_config_can_run_programs(tmp_path):
@@ -143,7 +139,6 @@ PLACES = {
 """What may stand where a file or a folder is expected."""
 TAKING_ONE = """
     plan {}
-    plan good.yaml --pilot {}
     collect {}
     collect good.yaml --root {}
     run {}

@@ -17,7 +17,7 @@ from .lead import lead_paragraph, opening
 from .limits import limits_table, limits_words
 from .median_ci import level
 from .pairs import ends_of, pairs_words
-from .power import rounds_needed, until_decided
+from .power import until_decided
 from .runs import headline_metrics
 from .series import changes
 from .streams import advertised_bps, ask_windows, buffer_needed, saturation
@@ -52,7 +52,6 @@ __all__ = [
     "pairs_words",
     "places",
     "proofs",
-    "rounds_needed",
     "rounds_required",
     "saturation",
     "tail_metric",

@@ -1,60 +1,11 @@
-"""How many rounds an experiment needs, before it starts; and whether a running one may stop."""
+"""Whether a running experiment may stop."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-import scipy
-
-from ..metrics import ALPHA, MARGIN, plural, rounds_required
+from ..metrics import plural
 from .comparison import Family, Verdict
-from .result import check_share
-
-POWER = 0.9
-"""Chance of the verdict that is planned for."""
-
-
-def rounds_needed(
-    cv: float, *, margin: float = MARGIN, alpha: float = ALPHA, family: int = 1
-) -> int:
-    """Return how many rounds show two equal conditions to be equivalent.
-
-    In nine of ten experiments.
-
-    Parameters
-    ----------
-    cv : float
-        Coefficient of variation of the runs of one condition, apart from drift that a round shares.
-    margin, alpha : float
-        As in `judge`.
-    family : int
-        Contrasts that share alpha.
-
-    Raises
-    ------
-    StatsError
-        An option out of range.
-
-    Notes
-    -----
-    Two one-sided tests with normal noise need ``(sd (z + z') / edge)²`` rounds. Capped ranks need a
-    quarter more, and the steps of an exact test 4 more: simulated with CV 2 to 10 % and 1 to 20
-    contrasts, the chance is 89 to 99 %. A difference well beyond the margin needs fewer.
-
-    Examples
-    --------
-    >>> npl.analysis.rounds_needed(0.05, margin=0.1)
-    12
-    """
-    check_share(cv, "cv")
-    check_share(margin, "margin")
-    check_share(alpha, "alpha", below=0.5)
-    error = float(scipy.special.ndtri(1 - alpha / family))
-    power = float(scipy.special.ndtri((1 + POWER) / 2))
-    sd = math.sqrt(2) * cv
-    normal = (sd * (error + power) / math.log1p(margin)) ** 2
-    return max(rounds_required(alpha, family), math.ceil(1.25 * normal + 4))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,11 +80,9 @@ class Preview:
     """What each part of the hosts and the traffic costs."""
     creates: tuple[str, ...] = ()
     """What will exist, and for how long."""
-    rounds_needed: tuple[str, ...] = ()
-    """Whether the rounds are enough for each contrast, by a pilot."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON document: the plan, the estimates, the rounds needed."""
+        """Return a JSON document: the plan and the estimates."""
         estimates = {
             "trials": len(self.plan.trials),
             "conditions": self.plan.conditions,
@@ -95,10 +93,7 @@ class Preview:
             "creates": list(self.creates),
             "notes": self.notes(),
         }
-        return self.plan.to_dict() | {
-            "estimates": estimates,
-            "rounds_needed": list(self.rounds_needed),
-        }
+        return self.plan.to_dict() | {"estimates": estimates}
 
     def notes(self) -> list[str]:
         """Return the warnings before the start.
@@ -144,9 +139,7 @@ class Preview:
         lines += [f"cost: {self.cost}"] if self.cost else []
         lines += [f"  {part}" for part in self.parts]
         lines += self.creates
-        return "\n".join(
-            [*lines, *self.rounds_needed, *(f"note: {n}" for n in self.notes())]
-        )
+        return "\n".join([*lines, *(f"note: {n}" for n in self.notes())])
 
     __repr__ = __str__  # what a notebook shows
 

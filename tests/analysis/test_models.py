@@ -175,15 +175,6 @@ def test_buffers_that_cannot_be_set_are_refused():
 # --- planning -------------------------------------------------------------------------------------
 
 
-def test_more_noise_or_contrasts_need_more_rounds():
-    base = analysis.rounds_needed(0.03)
-    assert analysis.rounds_needed(0.06) > base
-    assert analysis.rounds_needed(0.03, family=21) > base
-    assert analysis.rounds_needed(0.001) == analysis.rounds_required()
-    with pytest.raises(StatsError, match=r"alpha must lie between 0 and 0\.5"):
-        analysis.rounds_needed(0.03, alpha=0.6)
-
-
 @pytest.mark.parametrize(
     ("family", "rounds", "runs"), [(1, 6, 4), (6, 8, 5), (1000, 16, 9)]
 )
