@@ -1,7 +1,6 @@
 """The command line as a user types it: real processes, exit codes, one line for an error and never
 a traceback."""
 
-import ast
 import json
 import os
 import re
@@ -307,13 +306,3 @@ def test_what_is_printed_can_be_written_as_csv(tmp_path, verb):
 )
 def test_an_option_that_would_mislead_is_refused(line):
     shown(*(w if w != "data" else RECORDED for w in line.split()), code=2)
-
-
-def test_each_command_is_at_most_forty_lines():
-    tree = ast.parse(Path(cli.__file__).read_text("utf-8"))
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    lines = {}
-    for function in functions:
-        shown = len((ast.get_docstring(function, clean=False) or "").splitlines())
-        lines[function.name] = (function.end_lineno or 0) - function.lineno + 1 - shown
-    assert {name: count for name, count in lines.items() if count > 40} == {}

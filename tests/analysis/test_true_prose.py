@@ -1,6 +1,5 @@
 """Sentences and titles say only what is true of the data at hand."""
 
-import json
 from dataclasses import replace
 
 import matplotlib.pyplot as plt
@@ -10,8 +9,6 @@ import pytest
 import netperf_lib as npl
 from netperf_lib.experiment.origin import Measured
 from netperf_lib.reporting.cover import cover
-
-from ..conftest import REPO
 
 
 def by_hand(**columns):
@@ -41,16 +38,3 @@ def test_no_order_by_chance_is_claimed_of_logs():
     declared = {**exp.origin.declared, "hosts": {"source": "imported"}}
     logs = Measured(exp.runs, replace(exp.origin, declared=declared))
     assert claim not in cover(logs).provenance
-
-
-NOTEBOOKS = sorted((REPO / "notebooks").glob("*.ipynb"))
-
-
-@pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda p: p.stem)
-def test_a_page_claims_only_with_its_condition(page):
-    cells = json.loads(page.read_text("utf-8"))["cells"]
-    text = " ".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
-    sentences = text.replace("\n", " ").split(". ")
-    claims = ["declared in advance", "very run records", "very run therefore"]
-    assert [s for s in sentences if any(claim in s for claim in claims)] == []
-    assert [s for s in sentences if "round by round" in s and "Where" not in s] == []
