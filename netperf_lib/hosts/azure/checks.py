@@ -15,7 +15,8 @@ from . import az as az_module
 from .az import Runs, Zones, locations
 from .failures import AzError
 from .options import Options
-from .prices import CURRENCY, MONTH_H, Cost, cost, public_address
+from .plan import duration
+from .prices import Cost, cost, public_address
 from .topology import Topology
 
 
@@ -44,17 +45,6 @@ class Preflight:
             measuring_s=self.workload.measuring_s,
             deployments=self.experiment.deployments,
             traffic=self.workload.traffic,
-        )
-
-    @property
-    def left_running(self) -> str:
-        """What goes on costing when a deployment has expired."""
-        stops = "a schedule stops" if self.options.stopped else "nothing stops"
-        hour = self.cost.idle_h
-        return (
-            f"After {self.options.expires_h:g} h {stops} the VMs; gateways, addresses, load "
-            f"balancers and disks go on costing {24 * hour:.2f} {CURRENCY} a day, "
-            f"{MONTH_H * hour:.0f} a month"
         )
 
 
@@ -168,8 +158,9 @@ def _price(az: Runs, findings: Preflight) -> str:
             f"a cost of {estimate} is above the budget of {budget:g}: "
             "measure less, use smaller VMs, or raise it"
         )
+    rates = "; ".join(duration(findings.options, estimate))
     within = f", within the budget of {budget:g}" if budget is not None else ""
-    return f"{estimate}{within}; {findings.left_running}"
+    return f"{estimate}{within}; {rates}"
 
 
 def _time(az: Runs, findings: Preflight) -> str:

@@ -104,15 +104,6 @@ class DirectAz:
     def _rest(self, one, _):
         return self.cloud.request("GET", one["url"].partition("?")[0]).body
 
-    def _vm_list_skus(self, one, _):
-        query = {"$filter": f"location eq '{one['location']}'"}
-        found = self._ask("GET", f"{COMPUTE}/skus", query)["value"]
-        closed = [
-            s["name"] for s in found for r in s["restrictions"] if r["type"] == "Location"
-        ]
-        fits = [s for s in found if one["size"].lower() in s["name"].lower()]
-        return [s for s in fits if s["name"] not in closed]
-
     def _group_create(self, one, given):
         tags = dict(t.split("=", 1) for t in given["tags"])
         body = {"location": one["location"], "tags": tags}
@@ -145,7 +136,6 @@ SHOWN = {
     # command: (whether what stands under properties is lifted up, path)
     "group show": (False, "resourceGroups/{name}"),
     "network list-usages": (False, f"{NETWORK}/locations/{{location}}/usages"),
-    "vm list-usage": (False, f"{COMPUTE}/locations/{{location}}/usages"),
     "deployment group list": (False, DEPLOYMENTS),
     "deployment group show": (False, f"{DEPLOYMENTS}/{{name}}"),
     "network nic list": (True, f"{GROUP}/{NETWORK}/networkInterfaces"),

@@ -5,22 +5,16 @@ from __future__ import annotations
 
 import base64
 import csv
-import ipaddress
 import json
 import re
 import ssl
+import subprocess
 import threading
 import time
-from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from string import Template
 from urllib.parse import parse_qsl, urlencode, urlsplit
-
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from .cloud import OTHER, SUBSCRIPTION, TENANT, Answer
 
@@ -226,47 +220,16 @@ def token():
 
 def certificate(folder):
     """Write a certificate for localhost, which is its own authority."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    loopback = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
-    alternatives = x509.SubjectAlternativeName([x509.DNSName("localhost"), loopback])
-    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    issuer = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(days=2))
-        .add_extension(alternatives, critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(key_usage(), critical=True)
-        .add_extension(identifier, critical=False)
-        .add_extension(issuer, critical=False)
-        .sign(key, hashes.SHA256())
+    command = (
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2"
     )
-    encoding, plain = serialization.Encoding.PEM, serialization.NoEncryption()
-    private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain)
-    (folder / "server.key").write_bytes(private)
-    (folder / "ca.pem").write_bytes(made.public_bytes(encoding))
-
-
-def key_usage():
-    """Return the uses of the key: to serve, and to sign its own certificate."""
-    return x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        crl_sign=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
+    command += " -subj /CN=localhost -keyout server.key -out ca.pem"
+    for extension in (
+        "subjectAltName=DNS:localhost,IP:127.0.0.1",
+        "keyUsage=critical,digitalSignature,keyCertSign",
+    ):
+        command += f" -addext {extension}"
+    subprocess.run(command.split(), cwd=folder, check=True, capture_output=True)
 
 
 def configure(config, base, version):

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 PRIVATE = (
+    # often the company's name
+    (re.compile(r"(\bsubscription )[^(\n]*(?= \()"), r"\1…"),
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I), "00000000-…"),
     (re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+"), "someone@…"),
     (re.compile(r"\b(?!10\.|127\.|169\.254\.)\d{1,3}(\.\d{1,3}){3}\b"), "192.0.2.…"),

@@ -8,8 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from netperf_lib import hosts
+from netperf_lib.cli import npl
 from netperf_lib.errors import AzureError
 from netperf_lib.hosts import azure
 from netperf_lib.hosts.azure.failures import AzError, read_failure
@@ -211,7 +213,7 @@ def test_an_existing_subnet_is_used_and_left_alone(placed, cloud, tmp_path):
 def test_a_schedule_stops_the_vms(placed, cloud, tmp_path, capsys):
     placed.up(expires_h=3)
     assert (
-        "After 3 h a schedule stops the VMs; gateways, addresses"
+        "after 3 h a schedule stops the VMs; the rest goes on costing"
         in capsys.readouterr().err
     )
     schedules = "Microsoft.DevTestLab/schedules"
@@ -264,6 +266,11 @@ def test_what_is_selected_meanwhile_changes_nothing(placed, az, cloud, clock, in
     placed.up()
     placed.remove()
     assert not elsewhere.groups
+
+
+def test_that_nothing_is_left_names_the_subscription_that_was_asked(az):
+    shown = CliRunner().invoke(npl, ["down", "--all"]).output
+    assert shown == f"nothing of this project in subscription emulated ({SUBSCRIPTION})\n"
 
 
 def test_what_is_asked_for_leftovers_is_one_subscription(placed, az, clock):
