@@ -9,13 +9,14 @@ its own, and returns the axes.
 
 from .answers import forest
 from .conditions import levels, matrix, rounds
-from .figure import Chart, Plot, label_axis
+from .figure import Chart, Plot, in_units, label_axis
 from .history import over_time
 
 __all__ = [
     "Chart",
     "Plot",
     "forest",
+    "in_units",
     "label_axis",
     "levels",
     "matrix",

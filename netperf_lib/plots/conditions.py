@@ -38,15 +38,15 @@ from .figure import (
     title,
 )
 
-FactorNames = str | Sequence[str]
+Factors = str | Sequence[str]
 
 
 def rounds(
     data: Any,
     metric: str | None = None,
     *,
-    hue: FactorNames = (),
-    by: FactorNames = (),
+    hue: Factors = (),
+    by: Factors = (),
     where: Mapping[str, Any] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -149,13 +149,13 @@ def levels(
     data: Any,
     metric: str | None = None,
     *,
-    by: FactorNames = (),
+    by: Factors = (),
     where: Mapping[str, Any] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw median and interval of every condition, in rows.
+    """Draw every run, and the median with its interval, of every condition in rows.
 
-    A table of `netperf_lib.levels` can be drawn, too.
+    Of a table of `netperf_lib.levels` the medians and intervals are drawn.
 
     Parameters
     ----------
@@ -168,48 +168,88 @@ def levels(
     ax : Axes, optional
         Where to draw; default: a new figure with a caption.
 
+    Returns
+    -------
+    Axes
+        The axes drawn on.
+
     Examples
     --------
     >>> ax = npl.plots.levels(exp, "latency_oneway_us", by="placement")
     """
+    runs, table = None, data
     if not (isinstance(data, pd.DataFrame) and "median" in data):
-        data = observed_levels(observe(data, metric, by, where=where))
-    info = metric_of(metric or getattr(data, "metric", None) or "")
-    table = data[data["n"] > 0]
+        obs = observe(data, metric, by, where=where)
+        runs, table = obs.complete, observed_levels(obs)
+    info = metric_of(metric or getattr(table, "metric", None) or "")
+    table = table[table["n"] > 0]
     some(table, f"there is no value of {info.label}")
     rows = table if "condition" in table else table.reset_index()
-    names = list(map(str, rows["condition"]))
-    interval = interval_words(rows["n"], deployments=getattr(data, "deployments", 1))
+    names = [str(name) for name in rows["condition"]]
+    interval = interval_words(rows["n"], deployments=getattr(table, "deployments", 1))
+    points = "" if runs is None else "every run (points), "
     caption = (
-        f"{info.label}: median of the runs and {interval}. n = {each(rows['n'])} per row."
+        f"{info.label}: {points}median and {interval}. n = {each(rows['n'])} per row."
     )
     alt = listed(dict(zip(names, rows["median"], strict=True)), info.unit)
-    row_height = min(0.25, 7.4 / len(names))  # a figure fits a page, whatever it shows
-    with canvas(data, 0.9 + row_height * len(names), caption, alt, ax) as (chart,):
-        looks = zip(colours(names).values(), rows.itertuples(), strict=True)
-        for y, ((colour, marker), row) in enumerate(looks):
-            value: Any = row
-            chart.hlines(y, value.low, value.high, color=colour, lw=2.4)
-            chart.plot(
-                value.median, y, marker=marker, color=colour, **(DOT | {"ms": 6.5})
-            )
+    row_height = min(0.21, 7.4 / len(names))  # a figure fits a page, whatever it shows
+    with canvas(data, 0.75 + row_height * len(names), caption, alt, ax) as (chart,):
+        painted = colours(names)
+        if runs is not None:
+            _runs(chart, runs, names, painted)
+        for y, (name, row) in enumerate(zip(names, rows.itertuples(), strict=True)):
+            _level(chart, y, row, painted[name])
         rows_of(chart, names)
         label_axis(chart, info.name, values=rows["median"])
-        chart.set_title(info.label)
+        chart.set(title=info.label, ylabel="")
         right = chart.secondary_yaxis("right")
-        right.set_yticks(
-            range(len(names)), [format_value(v, info.unit) for v in rows["median"]]
-        )
+        medians = [format_value(v, info.unit) for v in rows["median"]]
+        right.set_yticks(range(len(names)), medians)
         right.tick_params(length=0)
         right.spines["right"].set_visible(False)
     return chart  # type: ignore[no-any-return]
+
+
+def _runs(
+    chart: Axes,
+    runs: pd.DataFrame,
+    names: Sequence[str],
+    painted: Mapping[str, tuple[str, str]],
+) -> None:
+    """Draw every run as a point of its condition's row."""
+    import seaborn as sns  # takes a while to import
+
+    palette = {name: colour for name, (colour, _) in painted.items()}
+    row_of = {name: y for y, name in enumerate(names)}
+    rows = runs["condition"].astype(str)
+    places: Any = sns.stripplot  # without types
+    look: Any = {"size": 3, "alpha": 0.45, "jitter": 0.28, "legend": False, "zorder": 1}
+    places(
+        x=runs["value"],
+        y=rows.map(row_of),
+        hue=rows,
+        palette=palette,
+        orient="h",
+        native_scale=True,
+        ax=chart,
+        **look,
+    )
+
+
+def _level(chart: Axes, y: float, row: Any, look: tuple[str, str]) -> None:
+    """Draw a median with its interval."""
+    colour, marker = look
+    below, above = row.median - row.low, row.high - row.median
+    ends = None if pd.isna(row.low) else [[below], [above]]
+    chart.errorbar(row.median, y, xerr=ends, color=colour, elinewidth=2.4, fmt="none")
+    chart.plot(row.median, y, marker=marker, color=colour, **(DOT | {"ms": 6.5}))
 
 
 def matrix(
     data: Any,
     metric: str | None = None,
     *,
-    by: FactorNames = (),
+    by: Factors = (),
     where: Mapping[str, Any] | None = None,
     ax: Axes | None = None,
 ) -> Axes:

@@ -16,6 +16,7 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.category import StrCategoryFormatter
@@ -187,6 +188,38 @@ def label_axis(
             text.set_parse_math(False)  # a label may hold a price: $5
         if which == "x" and figure.axes == [ax]:  # as high as its rows need
             figure.set_figheight(0.75 + 0.2 * len(other.get_ticklocs()))
+
+
+def in_units(values: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Return values of a metric as people read them: one unit, in the head, and three digits.
+
+    Parameters
+    ----------
+    values : DataFrame
+        Values in the metric's own unit, such as ``obs.wide``.
+    metric : str
+        The metric.
+
+    Returns
+    -------
+    DataFrame
+        The same rows and columns as text, empty where nothing was measured; the name of the
+        columns is the unit.
+
+    Examples
+    --------
+    >>> obs = npl.observe(exp, "throughput_bps", by="streams").main()
+    >>> npl.plots.in_units(obs.wide, obs.metric).columns.name
+    'Gbit/s'
+    """
+    found = values.to_numpy(float)
+    unit, size = _unit(metric_of(metric).unit, found[np.isfinite(found)])
+    words = (values / size).map(lambda v: "" if pd.isna(v) else _three_digits(v))
+    return words.rename_axis(columns=unit)
+
+
+def _three_digits(v: float) -> str:
+    return f"{v:,.0f}" if abs(v) >= 100 else f"{v:.3g}"
 
 
 def _unit(unit: str, values: Any) -> tuple[str, float]:

@@ -188,17 +188,19 @@ class Answer:
         )
         return "\n".join([repr(self.levels), *(f"  {line}" for line in words)])
 
-    def parts(self) -> list[Any]:
+    def parts(self, *, short: bool = False) -> list[Any]:
         """Return what a notebook shows: notice, headline, and the comparisons with what to do.
 
-        Of very many comparisons that nobody declared these are the largest.
+        Of very many comparisons that nobody declared these are the largest. What is `short` is
+        part of a report, whose first pages have the notice and the warnings.
         """
         family = self.verdicts
-        first = [*notice(self.observations.origin.notice), self.headline]
+        known = None if short else self.observations.origin.notice
+        first = [*notice(known), self.headline]
         if not len(family):
             return first
         if self.contrasts or len(family) <= 2 * MAX_DIFFERENCES:
-            return [*first, verdicts(family, self.contrasts)]
+            return [*first, verdicts(family, self.contrasts, short=short)]
         order = sorted(family, key=lambda c: log_size(c.ratio), reverse=True)
         command = f"npl compare FOLDER --by {','.join(self.observations.asked)}"
         words = (
@@ -206,12 +208,17 @@ class Answer:
             f"{command} prints all."
         )
         largest = replace(family, comparisons=tuple(order[:MAX_DIFFERENCES]))
-        return [*first, verdicts(largest), Words(words)]
+        return [*first, verdicts(largest, short=short), Words(words)]
 
     def _repr_markdown_(self) -> str:
         shown = "\n\n".join(part._repr_markdown_() for part in self.parts())
         names = abbreviations(shown)
         return f"{shown}\n\n{as_markdown(names)}." if names else shown
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        short = "\n\n".join(part._repr_markdown_() for part in self.parts(short=True))
+        shown = {"text/plain": repr(self), "text/markdown": self._repr_markdown_()}
+        return shown, {"text/markdown": {"short": short}}
 
 
 def ask(

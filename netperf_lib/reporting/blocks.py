@@ -52,6 +52,8 @@ def verdicts(
     family: Family,
     contrasts: Sequence[Contrast] | None = None,
     recommendations: Sequence[str] = (),
+    *,
+    short: bool = False,
 ) -> Shown:
     """Show a family of contrasts as the table that a reader acts on.
 
@@ -63,6 +65,8 @@ def verdicts(
         The contrasts in the same order: their questions go into the table.
     recommendations : sequence of str, optional
         What the lead paragraph recommends for each contrast.
+    short : bool
+        Without caption and warnings, which page two of a report has.
     """
     warnings = list(dict.fromkeys(w for c in family for w in c.warnings))
     notes = [f"Warning {number}: {words}." for number, words in enumerate(warnings, 1)]
@@ -70,7 +74,10 @@ def verdicts(
     rows = []
     for c, contrast, todo in zip_longest(family, contrasts or (), recommendations):
         said = [] if c.verdict == "exploratory" else [advice(c, todo or "")]
-        said += [f"Warning {warnings.index(w) + 1}." for w in c.warnings]
+        if short and c.warnings:
+            said.append("Mind the warnings of section 1.")
+        elif not short:
+            said += [f"Warning {warnings.index(w) + 1}." for w in c.warnings]
         verdict = f"{MARKS.get(c.verdict, '·')} {c.verdict}"
         question = (contrast and contrast.question) or _topic(c)
         measured = [
@@ -84,6 +91,8 @@ def verdicts(
     shown = 6 if any(row[-1] for row in rows) else 5
     table = markdown_table(columns[:shown], [row[:shown] for row in rows])
     text = "\n".join([*(c.words for c in family), *notes])
+    if short:
+        return Shown(text, table)
     caption = f"*{as_markdown(_caption(family))}*"
     return Shown(text, "\n\n".join([caption, table, *map(as_markdown, notes)]))
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from nbformat import from_dict
 
-from ..analysis.words import as_markdown, as_text
+from ..analysis.words import as_markdown, as_text, capital
 from ..errors import NothingToReport
 from .blocks import notice
 from .cover import NONE, Cover
@@ -23,6 +23,9 @@ from .cover import NONE, Cover
 FIRST = "summary"
 """The notebook that opens a report."""
 NOTHING = NothingToReport.__name__
+DETAIL = "detail"
+"""Tag of cells that are there to be followed: an HTML page folds them, and of them a PDF has what
+they print."""
 HIDDEN = {"parameters", "injected-parameters", "hide-input"}
 """Tags of cells whose code is not shown."""
 PICTURES = {"image/svg+xml": ".svg", "image/png": ".png", "image/jpeg": ".jpg"}
@@ -44,6 +47,8 @@ class Document:
         Why the experiment lacks the data for it, or why it was not made; else empty.
     cover : Cover
         What was measured.
+    notebook : str
+        Name of its notebook: the chapters of one are joined.
     """
 
     title: str
@@ -51,6 +56,7 @@ class Document:
     nothing: str = ""
     error: str = ""
     cover: Cover = NONE
+    notebook: str = ""
 
 
 def text_cell(source: str, attachments: Any = None, mark: str = "") -> Any:
@@ -61,7 +67,7 @@ def text_cell(source: str, attachments: Any = None, mark: str = "") -> Any:
 
 def code_cell(source: str, *outputs: Any) -> Any:
     """Return a cell of code, with what it shows."""
-    hidden = {"transient": {"remove_source": not source}}
+    hidden = {"transient": {"remove_source": not source}, "netperf": ""}
     cell = {
         "cell_type": "code",
         "metadata": hidden,
@@ -93,18 +99,32 @@ def document(book: Any, *, name: str, code: bool = False) -> Document:
         tags = {*cell.metadata.get("tags", [])}
         if tags & {"try-next", "papermill-error-cell-tag"}:
             continue
+        shown = []
         if cell.cell_type == "markdown":
-            made.cells.append(text_cell(cell.source, cell.get("attachments")))
+            shown.append(text_cell(cell.source, cell.get("attachments"), mark="prose"))
         elif code and cell.source and not tags & HIDDEN:
-            made.cells.append(code_cell(cell.source))
+            shown.append(code_cell(cell.source))
         for output in cell.get("outputs", ()):
-            made.cells += _shown(output)
+            shown += _shown(output)
             made.nothing = output.evalue if output.get("ename") == NOTHING else ""
+        if DETAIL in tags:
+            for one in shown:
+                one.metadata["netperf"] = DETAIL
+            shown += _told(cell, name)
+        made.cells += shown
     first = made.cells[0] if made.cells else text_cell("")
     heading, _, rest = first.source.partition("\n")
     if heading.startswith("# "):
         made.title, first.source = as_text(heading[2:]), rest
     return made
+
+
+def _told(cell: Any, name: str) -> Iterator[Any]:
+    """What a cell of details printed, and where it stands, as a sentence of a PDF."""
+    for output in cell.get("outputs", ()):
+        if output.output_type == "stream" and output.name == "stdout":
+            words = " ".join(output.text.split())
+            yield text_cell(as_markdown(f"{words} See {name}.ipynb."), mark="told")
 
 
 def _shown(output: Any) -> Iterator[Any]:
@@ -124,7 +144,9 @@ def _shown(output: Any) -> Iterator[Any]:
     if mime in PICTURES:
         yield _picture(data[mime], mime, output.metadata.get(mime, {}).get("alt"))
     elif mime in ("text/markdown", "text/latex"):
-        yield text_cell(data[mime])
+        cell = text_cell(data[mime])
+        cell.metadata["short"] = output.metadata.get(mime, {}).get("short")
+        yield cell
     elif mime and not re.match(r"<(Axes|Figure|seaborn)", data[mime]):
         kind = {
             "output_type": "display_data",
@@ -156,12 +178,13 @@ def combine(documents: Mapping[str, Document]) -> Document:
     whole.cells = [_raised(cell) for cell in first.cells] if first else []
     heads = (i for i, cell in enumerate(whole.cells) if cell.source.startswith("# "))
     whole.cells.insert(next(heads, len(whole.cells)), text_cell("", mark="facts"))
-    chapters = [part for part in parts.values() if not part.nothing]
-    said: set[str] = set()
-    for part in chapters:
-        mark = "contents" if part is chapters[0] and len(chapters) > 2 else ""
-        whole.cells.append(text_cell(f"# {as_markdown(part.title)}", mark=mark))
-        whole.cells += _news(part.cells, said)
+    chapters: dict[str, list[Document]] = {}
+    for key, part in parts.items():
+        if not part.nothing:
+            chapters.setdefault(part.notebook or key, []).append(part)
+    for number, chapter in enumerate(chapters.values()):
+        mark = "contents" if number == 0 and len(chapters) > 2 else ""
+        whole.cells += _chapter(chapter, mark)
     lacking = [part for part in parts.values() if part.nothing]
     if lacking:
         items = (
@@ -180,15 +203,53 @@ def _raised(cell: Any) -> Any:
     """A cell whose headings are one level higher."""
     if cell.cell_type == "code":
         return cell
-    return text_cell(re.sub(r"(?m)^#(#+ )", r"\1", cell.source), cell.attachments)
+    higher = text_cell(re.sub(r"(?m)^#(#+ )", r"\1", cell.source), cell.attachments)
+    higher.metadata = cell.metadata
+    return higher
 
 
-def _news(cells: list[Any], said: set[str]) -> Iterator[Any]:
-    """Cells; of an explanation that a chapter before has given, the heading of what follows it."""
-    for cell, following in zip(cells, [*cells[1:], None], strict=True):
-        if cell.cell_type == "code" or cell.source not in said:
-            said.add(cell.source)
-            yield cell
-        elif following is not None and not following.source.startswith("#"):
-            heading, _, _ = cell.source.partition("\n")
-            yield text_cell(heading if heading.startswith("#") else "")
+def _chapter(parts: list[Document], mark: str) -> Iterator[Any]:
+    """The pages of a factor as one chapter: each metric, then what holds for all of them."""
+    first, *others = parts
+    title, _, quantity = first.title.partition(": ")
+    yield text_cell(f"# {as_markdown(title if others else first.title)}", mark=mark)
+    for part in parts:
+        part.cells = [_shortened(cell) for cell in part.cells]
+    end = _last_shown(first)
+    said = {cell.source for cell in first.cells if cell.cell_type == "markdown"}
+    question, *shown = first.cells[:end]
+    yield question
+    if others:
+        yield text_cell(f"## {as_markdown(capital(quantity))}")
+    yield from map(_lowered, shown) if others else shown
+    for part in others:
+        quantity = part.title.partition(": ")[2]
+        yield text_cell(f"## {as_markdown(capital(quantity))}")
+        cells = part.cells[: _last_shown(part)]
+        yield from (
+            _lowered(cell) for cell in cells if cell.source not in said or not cell.source
+        )
+    yield from first.cells[end:]
+
+
+def _last_shown(part: Document) -> int:
+    """Number of cells before the prose at the end."""
+    number = len(part.cells)
+    while number > 1 and part.cells[number - 1].metadata.netperf == "prose":
+        number -= 1
+    return number
+
+
+def _shortened(cell: Any) -> Any:
+    """A cell without what a report has said on its first pages."""
+    short = cell.metadata.get("short")
+    return text_cell(short) if short else cell
+
+
+def _lowered(cell: Any) -> Any:
+    """A cell whose headings are one level lower."""
+    if cell.cell_type == "code":
+        return cell
+    lower = text_cell(re.sub(r"(?m)^(##+ )", r"#\1", cell.source), cell.attachments)
+    lower.metadata = cell.metadata
+    return lower

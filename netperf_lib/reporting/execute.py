@@ -325,6 +325,7 @@ def _documents(
         part = _document(Path(job.notebook), Path(job.executed), errors[key], code)
         part.title = pages[key].title or part.title
         part.cover = made
+        part.notebook = pages[key].notebook
         documents[key] = part
     return folder, location, documents
 

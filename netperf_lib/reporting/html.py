@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import v4
 
 from ..analysis.words import as_text
-from .document import Document
+from .document import DETAIL, Document, text_cell
 from .pdf import run_pandoc
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -37,7 +39,8 @@ def page(document: Document, *, explorer: str | None = None) -> str:
     explorer : str, optional
         Name of the file of the explorer, which stands beside the page.
     """
-    book = v4.new_notebook(cells=document.cells, nbformat_minor=4)  # type: ignore[no-untyped-call]
+    cells = list(_folded(document.cells))
+    book = v4.new_notebook(cells=cells, nbformat_minor=4)  # type: ignore[no-untyped-call]
     headings = re.findall(r"(?m)^# (.+)$", "\n".join(c.source for c in document.cells))
     resources = {
         "document": document,
@@ -46,6 +49,23 @@ def page(document: Document, *, explorer: str | None = None) -> str:
         "page_css": (TEMPLATES / "page.css").read_text("utf-8"),
     }
     return str(exporter().from_notebook_node(book, resources)[0])
+
+
+def _folded(cells: Iterable[Any]) -> Iterator[Any]:
+    """Cells, with marks where those of details begin and end."""
+    for is_detail, group in groupby(cells, lambda cell: cell.metadata.netperf == DETAIL):
+        if is_detail:
+            yield text_cell("", mark="fold")
+            yield from group
+            yield text_cell("", mark="unfold")
+        else:  # what a detail printed is there itself
+            yield from (cell for cell in group if cell.metadata.netperf != "told")
+
+
+def _scrolling(table: re.Match[str]) -> str:
+    """A table that scrolls where it is wide; one of verdicts is told from others."""
+    kind = "scroll answers" if re.search(r'<td[^>]* class="', table[0]) else "scroll"
+    return f'<div class="{kind}">{table[0]}</div>'
 
 
 def tables(page: str) -> str:
@@ -90,7 +110,9 @@ class PageExporter(HTMLExporter):
         # a picture from elsewhere would tell who reads the page
         elsewhere = r'<img\b[^>]*?\bsrc="(?!data:image/)([^"]*)"[^>]*>'
         body = re.sub(elsewhere, r"picture not found: \1", body)
-        body = re.sub(r"(?s)(<table>.*?</table>)", r'<div class="scroll">\1</div>', body)
+        verdict = r"<td([^>]*)>([▲▼■○] (\w+))</td>"
+        body = re.sub(verdict, r'<td\1 class="\3">\2</td>', body)
+        body = re.sub(r"(?s)<table>.*?</table>", _scrolling, body)
         return re.sub(r"(?s)<h([1-5])\b[^>]*>(.*?)</h\1>", self._anchored, body)
 
     def _anchored(self, heading: re.Match[str]) -> str:

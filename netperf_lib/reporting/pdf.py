@@ -14,7 +14,7 @@ from pathlib import Path
 from ..data.files import scratch
 from ..errors import ReportError
 from . import fonts
-from .document import Document
+from .document import DETAIL, Document
 
 TEMPLATES = Path(__file__).parent / "templates"
 READER = "ipynb-raw_html-smart-superscript-autolink_bare_uris+escaped_line_breaks"
@@ -29,7 +29,8 @@ def typeset(document: Document) -> bytes:
     ReportError
         Typst refuses the document; the message has its diagnosis.
     """
-    book = {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": document.cells}
+    cells = [cell for cell in document.cells if cell.metadata.netperf != DETAIL]
+    book = {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": cells}
     with scratch() as folder:
         words = ["-f", READER, "-t", "typst", "--ipynb-output=all"]
         words += ["-L", str(TEMPLATES / "markdown.lua")]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import nbformat
+import numpy as np
 import pypdf
 import pytest
 from nbclient import NotebookClient
@@ -94,7 +95,8 @@ def test_every_notebook_has_a_page_and_the_last_is_all_of_them(reports):
 
 def figures(book):
     """Return what stands in the tables of an executed notebook."""
-    outputs = [output for cell in cells(book) for output in cell.get("outputs", ())]
+    kept = [c for c in cells(book) if "detail" not in c.metadata.get("tags", [])]
+    outputs = [output for cell in kept for output in cell.get("outputs", ())]
     shown = "\n".join(
         output.get("data", {}).get("text/markdown", "") for output in outputs
     )
@@ -116,7 +118,7 @@ def test_no_number_of_a_table_is_missing_on_the_pages(reports):
 def test_figures_are_vectors_with_text(reports):
     pages = pypdf.PdfReader(reports["01-placement-latency"]).pages
     assert [image for page in pages for image in page.images] == []
-    assert "Round" in "".join(texts(reports["01-placement-latency"]))
+    assert "10.2 ms" in "".join(texts(reports["01-placement-latency"]))
 
 
 def test_the_report_opens_with_verdicts_and_ends_with_its_origin(reports):
@@ -126,7 +128,6 @@ def test_the_report_opens_with_verdicts_and_ends_with_its_origin(reports):
         "Whatthenetworkgives",
         "ppgagainstsame-zone",
         "lesslatency",
-        "ppg:proximityplacementgroup",
     ):
         assert words in first
     assert re.search(r"One-waylatency:[\d.]+µsand[\d.]+µs", first)
@@ -136,6 +137,25 @@ def test_the_report_opens_with_verdicts_and_ends_with_its_origin(reports):
         "Placement,Accelerated networking,Parallel streams,TCP buffers,Tails,Quality"
     )
     assert [title for title in chapters.split(",") if title not in titles] == []
+
+
+RAW = r"\d{7,}|\b(?:True|False|NaN|None)\b|run_id|\bobs\.|\d-\d\d-[a-z]"
+"""What is no word or figure for people."""
+
+
+def test_the_report_is_for_who_decides(reports):
+    pages = texts(reports["report"])
+    assert len(pages) <= 8
+    *others, _ = re.split("How this report was made", "\n".join(pages))
+    settings = r"net\.\S+ = .*"  # to be typed as they are
+    assert re.findall(RAW, re.sub(settings, "", "".join(others))) == []
+    lines = "".join(others).splitlines()
+    assert [line for line in lines if re.match(r"(µs|ms|[GMk]?bit/s|it/s)\b", line)] == []
+    titles = [entry.title for entry in flat(pypdf.PdfReader(reports["report"]).outline)]
+    assert not any("By hand" in title or "behind it" in title for title in titles)
+    whole = " ".join("".join(others).split())
+    checked = r"3 of 3 ratios, computed again with scipy, agree to every printed digit"
+    assert re.search(rf"{checked}\. See 01-placement-latency\.ipynb", whole)
 
 
 def flat(outline):
@@ -182,7 +202,7 @@ def test_every_parameter_takes_a_second_value(name, values, paths):
     names, outputs = executed(notebooks()[name], {"experiment": str(place), **values})
     assert outputs
     assert "Not in this experiment" not in "\n".join(map(str, outputs))
-    assert all(names.get("same", [True])), "by hand and on page one"
+    assert np.all(names.get("same", True)), "by hand and on page one"
 
 
 @pytest.mark.parametrize(
@@ -211,7 +231,7 @@ def test_a_notebook_is_short_and_imports_the_library_alone(book):
     assert [cell for cell in code(book) if cell.outputs or cell.execution_count] == []
     sources = [cell.source for cell in code(book) if not cell.source.startswith("%%")]
     lines = [line for source in sources for line in source.splitlines() if line.strip()]
-    assert len(lines) <= 60
+    assert len(lines) <= (50 if book.stem == "01-placement" else 40)
     for part, name in re.findall(
         r"npl\.(analysis|plots|workshop)\.(\w+)", "\n".join(lines)
     ):
@@ -228,7 +248,9 @@ def test_a_notebook_is_short_and_imports_the_library_alone(book):
 def test_prose_holds_no_typed_number(name):
     for cell in cells(notebooks()[name]):
         if cell.cell_type == "markdown":
-            prose = re.sub(r"(?s)\$\$.*?\$\$|\$[^$]*\$|`[^`]*`|RFC \d+", "", cell.source)
+            prose = re.sub(
+                r"(?s)\$\$.*?\$\$|\$[^$]*\$|`[^`]*`|\]\([^)]*\)|RFC \d+", "", cell.source
+            )
             assert not re.search(r"\d", prose), cell.source[:80]
 
 
@@ -310,13 +332,13 @@ def test_notebooks_come_out_as_their_references(python, tmp_path):
         shutil.copy(place, tmp_path)
     changed = tmp_path / "07-quality.ipynb"
     text = (reference.FOLDER / changed.name).read_text("utf-8")
-    assert "ok       264" in text
-    changed.write_text(text.replace("ok       264", "ok       265"), "utf-8")
+    assert "264 runs: 264 ok" in text
+    changed.write_text(text.replace("264 runs: 264 ok", "264 runs: 265 ok"), "utf-8")
     said = compared(python, tmp_path)
     assert re.search(r"\b1 failed, \d+ passed", said), (
         f"python -m tests.notebooks.reference writes them anew\n{said[-4000:]}"
     )
-    assert "ok       265" in said
+    assert "264 runs: 265 ok" in said
 
 
 # -- the workshop ----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import re
 
 import pandas as pd
 import pypdf
@@ -13,6 +14,7 @@ from netperf_lib.analysis.tables import Table, numeric
 from netperf_lib.analysis.words import Words
 from netperf_lib.reporting import blocks
 from netperf_lib.reporting.document import combine, document
+from netperf_lib.reporting.html import page
 from netperf_lib.reporting.pdf import typeset
 
 LONG = pd.DataFrame(
@@ -148,19 +150,44 @@ def test_a_fence_that_is_left_open_swallows_no_cell():
     assert "after it" in text
 
 
-def test_an_explanation_is_given_once():
+def test_pages_of_one_notebook_are_one_chapter():
+    """What is said of all metrics stands once, at its end."""
     books = {}
-    for name in "abc":
-        texts = [
-            f"# {name}",
-            "## Notes\n\nThe same words.",
-            "## Figures\n\nThe same.",
-            name,
+    for name in ("latency", "throughput"):
+        shown = new_output("display_data", data={"text/plain": f"figure of {name}"})
+        cells = [
+            new_markdown_cell("# Racks\nDoes it matter?"),
+            new_code_cell("1", outputs=[shown]),
+            new_markdown_cell("## What to do\n\nMove."),
         ]
-        cells = [new_markdown_cell(text) for text in texts]
         books[name] = document(new_notebook(cells=cells), name=name)
-    sources = [cell.source for cell in combine(books).cells if cell.source]
-    assert sources[4:10] == ["# b", "## Figures", "b", "# c", "## Figures", "c"]
+        books[name].title, books[name].notebook = f"Racks: {name}", "factor"
+    made = combine({"summary": document(new_notebook(), name="All"), **books})
+    sources = [cell.source for cell in made.cells if cell.source]
+    heads = ["# Racks", "Does it matter?", "## Latency", "## Throughput"]
+    assert sources == [*heads, "## What to do\n\nMove."]
+    printed = text_of(typeset(made))
+    assert [printed.count(words) for words in ("Move.", "figure of")] == [1, 2]
+
+
+def test_of_details_a_pdf_has_what_they_print_and_a_page_folds_them():
+    told = new_output("stream", name="stdout", text="2 of 2 agree.")
+    shown = new_output("display_data", data={"text/plain": "a raw table"})
+    tag = {"tags": ["detail"]}
+    cells = [
+        new_markdown_cell("Before."),
+        new_markdown_cell("## By hand", metadata=tag),
+        new_code_cell("1", outputs=[told, shown], metadata=tag),
+        new_markdown_cell("After."),
+    ]
+    made = combine({"racks": document(new_notebook(cells=cells), name="racks")})
+    printed = " ".join(text_of(typeset(made)).split())
+    assert "Before. 2 of 2 agree. See racks.ipynb. After." in printed
+    assert "raw table" not in printed
+    _, folded, rest = re.split("<details>|</details>", page(made))
+    assert "a raw table" in folded
+    assert "2 of 2 agree" in folded
+    assert "2 of 2" not in rest
 
 
 @pytest.mark.parametrize(

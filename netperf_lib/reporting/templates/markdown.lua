@@ -6,9 +6,6 @@ local function quoted(text)
 end
 
 function Div(div)
-  if div.attributes.netperf == 'contents' then
-    div.content:insert(1, pandoc.RawBlock('typst', '#contents'))
-  end
   return div.content
 end
 
@@ -29,7 +26,7 @@ end
 local function shows(block) -- a picture, a table or its caption
   local first = block and (block.t == 'Para' or block.t == 'Plain') and block.content[1] or block
   local call = first and first.t:match('^Raw') and first.text:match('^#(%a+)')
-  return call and call ~= 'contents'
+  return call
 end
 
 -- pictures of the cells stand beside the document, none is loaded from elsewhere; a lead, and
