@@ -1,8 +1,8 @@
 """From runs to verdicts: what the data support, what they do not, and the words for it.
 
-`netperf_lib.ask` takes a factor and a metric; `ask_history` and `ask_windows` answer questions
-that need more than that; `pages` lists the questions that an experiment can answer. The run is
-the unit: seconds and packets within a run resemble each other, and are never the sample size.
+`netperf_lib.ask` takes a factor and a metric; `ask_history` follows one over time; `pages` lists
+the questions that an experiment can answer. The run is the unit: seconds and
+packets within a run resemble each other, and are never the sample size.
 """
 
 from ..metrics import rounds_required
@@ -20,7 +20,7 @@ from .pairs import ends_of, pairs_words
 from .power import until_decided
 from .runs import headline_metrics
 from .series import changes
-from .streams import advertised_bps, ask_windows, buffer_needed, saturation
+from .streams import advertised_bps, saturation
 from .words import Headline, Words, contrasts, end, metric_label
 
 __all__ = [
@@ -31,8 +31,6 @@ __all__ = [
     "Words",
     "advertised_bps",
     "ask_history",
-    "ask_windows",
-    "buffer_needed",
     "changes",
     "compared_table",
     "contrasts",

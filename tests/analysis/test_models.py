@@ -12,7 +12,7 @@ from numpy.random import default_rng
 
 from netperf_lib import analysis
 from netperf_lib.analysis.judging import judge
-from netperf_lib.analysis.streams import streams, window_model
+from netperf_lib.analysis.streams import streams
 from netperf_lib.errors import StatsError
 
 from . import planted
@@ -115,61 +115,6 @@ def test_few_rounds_of_streams_are_refused_and_missing_ones_counted():
     found = streams(data)
     assert found.enough is None
     assert "6 whole rounds, at least 7 are needed (1 more)" in found.words
-
-
-# --- buffers --------------------------------------------------------------------------------------
-
-
-def paths(
-    rounds=12,
-    seed=0,
-    eta=0.48,
-    cap=3e9,
-    odd=1.0,
-    sizes=6,
-):
-    """Runs of one stream with several buffer sizes in each round."""
-    rng = default_rng(seed)
-    rows = []
-    for r in range(rounds):
-        for size in 2 ** np.arange(16, 16 + 2 * sizes, 2):
-            rtt = 30_000 * np.exp(0.02 * rng.standard_normal())
-            rate = min(cap, eta * 8e6 * size / rtt) * np.exp(0.02 * rng.standard_normal())
-            rows.append((1, r, size, rate * (odd if size == 2**20 else 1), rtt))
-    names = ["deployment", "round", "tcp_buffer_bytes", "throughput_bps", "rtt_loaded_us"]
-    return pd.DataFrame(rows, columns=names)
-
-
-def test_the_buffer_model_finds_what_was_planted():
-    eta, words = window_model(paths(seed=2))
-    assert eta.median == pytest.approx(0.48, rel=0.02)
-    assert words.startswith("47.7 % of a buffer is in flight")
-    assert "confirm" not in words
-    advice = analysis.buffer_needed(2e9, 30_000, eta.low)
-    assert advice.buffer_bytes == pytest.approx(2e9 * 0.03 / 8 / 0.48, rel=0.05)
-    assert f"net.core.rmem_max = {advice.buffer_bytes}" in advice.sysctl
-
-
-@pytest.mark.parametrize(
-    ("change", "known", "words"),
-    [
-        ({"cap": 1e15}, True, "the largest buffer still limits"),
-        ({"cap": 1e6}, False, "no buffer size limits the throughput"),
-        ({"odd": 0.6}, True, "do not confirm this model at 1 MiB"),
-        ({"sizes": 1}, False, "it needs two buffer sizes"),
-    ],
-)
-def test_what_the_buffers_do_not_show_is_said(change, known, words):
-    eta, said = window_model(paths(**change))
-    assert (eta is not None) == known
-    assert words in said
-
-
-def test_buffers_that_cannot_be_set_are_refused():
-    with pytest.raises(StatsError, match="several streams"):
-        analysis.buffer_needed(400e9, 200_000)
-    with pytest.raises(StatsError, match="rtt_us must be above zero"):
-        analysis.buffer_needed(1e9, 0)
 
 
 # --- planning -------------------------------------------------------------------------------------

@@ -164,40 +164,6 @@ def test_how_many_streams_are_enough():
     )
 
 
-def test_the_buffer_that_a_path_needs():
-    """Half of a buffer is in flight, the round trip takes 10 ms, and the link carries 1 Gbit/s."""
-    rng = np.random.default_rng(1)
-    parts = []
-    for i, size in enumerate((250_000, 500_000, 1_000_000, 8_000_000)):
-        rate = min(1e9, 8 * 0.5 * size / 10e-3)
-        part = runs(
-            {"ppg": lambda _, rate=rate: rate * np.exp(0.002 * rng.standard_normal())},
-            rounds=10,
-        )
-        parts.append(
-            part.assign(
-                tcp_buffer_bytes=float(size),
-                run_id=part["run_id"] + f"-{i}",
-                rtt_loaded_us=10_000.0,
-            )
-        )
-    table = pd.concat(parts, ignore_index=True).assign(
-        tcp_buffer_default_bytes=8_000_000.0
-    )
-    windows = q.ask_windows(table, 1.0)
-    assert windows.eta is not None
-    assert windows.eta.median == pytest.approx(0.5, rel=0.02)
-    assert windows.needs["buffer"].tolist() == [pytest.approx(windows.needs["buffer"][0])]
-    assert "For 1 Gbit/s over ppg" in windows.settings
-    few = q.ask_windows(
-        parts[0].drop(columns="tcp_buffer_bytes").assign(tcp_buffer_bytes=None),
-        1.0,
-        eta=0.5,
-    )
-    assert few.eta is None
-    assert "needs two buffer sizes" in few.words
-
-
 def test_what_was_measured_in_one_table():
     table = runs({"ppg": 1e9, "vpn": 5e8})
     assert q.overview(table).to_dict("records") == [
