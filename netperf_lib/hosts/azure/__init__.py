@@ -282,15 +282,15 @@ class _Attempt:
                 "elsewhere: run `npl down`, then `npl up`"
             )
         facts = guests(hosts, marker=name, wait_s=GUEST_WAIT_S)
-        unreachable = [f for f in facts.values() if isinstance(f, str)]
-        if len(unreachable) == len(hosts):
+        reached = tuple(host for host in hosts if not isinstance(facts[host.name], str))
+        if not reached:
             raise AzureError(
-                f"{name}: the VMs were created, but none can be reached: {unreachable[0]} "
+                f"{name}: the VMs were created, but none can be reached: "
+                f"{facts[hosts[0].name]} "
                 f"(port 22 is open to {', '.join(self.findings.allow_from)}; if SSH leaves from "
                 "another address, give hosts.options.allow_from)"
             )
         hosts = proof.proven(declared, placed, hosts, facts)
-        reached = tuple(h for h in hosts if not isinstance(facts[h.name], str))
         seen = paths(reached, tuple(declared.paths), marker=name)
         deployment = Deployment(
             deployment_id=name,

@@ -78,15 +78,15 @@ def locations(az: Runs, subscription: str) -> Zones:
     """
     url = f"/subscriptions/{subscription}/locations?api-version=2022-12-01"
     answer = az("rest", "--method", "get", "--url", url)
-    return {
-        region["name"]: {
-            m["logicalZone"]: m["physicalZone"]
-            for m in region.get("availabilityZoneMappings") or ()
-        }
-        for region in answer["value"]
-        # a site outside of its region, which takes VMs of its own kind only
-        if region.get("type") != "EdgeZone"
-    }
+    zones: dict[str, dict[str, str]] = {}
+    for region in answer["value"]:
+        # a site outside of its region takes VMs of its own kind only
+        if region.get("type") == "EdgeZone":
+            continue
+        own = zones[region["name"]] = {}
+        for mapping in region.get("availabilityZoneMappings") or ():
+            own[mapping["logicalZone"]] = mapping["physicalZone"]
+    return zones
 
 
 @contextlib.contextmanager

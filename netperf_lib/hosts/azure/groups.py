@@ -125,7 +125,9 @@ def rehearse(az: Runs, commands: tuple[Command, Command]) -> str:
     validate, what_if = commands
     az(*validate)
     answer = az(*what_if)
-    counts = Counter(c["changeType"].lower() for c in answer.get("changes") or ())
+    counts = Counter(
+        change["changeType"].lower() for change in answer.get("changes") or ()
+    )
     words = " and ".join(f"{verb} {plural(n, 'resource')}" for verb, n in counts.items())
     remarks = [str(d.get("message")) for d in answer.get("diagnostics") or ()]
     return "; ".join([f"Azure finds it valid, and would {words}", *remarks])

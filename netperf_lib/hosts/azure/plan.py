@@ -50,7 +50,8 @@ def _processors(topology: Topology) -> str:
         family, number = known
         total[family, vm.region] += number
     words = [f"{n} of {family} in {region}" for (family, region), n in total.items()]
-    words += [f"unknown for {vm_size}" for vm_size in sorted(unknown)]
+    if unknown:
+        words.append(f"unknown for {', '.join(sorted(unknown))}")
     return f"vCPUs: {', '.join(words)}"
 
 

@@ -59,11 +59,11 @@ def observe(az: Runs, group: str, zones: Zones) -> dict[str, Placed]:
         more = ("--show-details",) if details else ()
         return find(az, *kind, "list", "--resource-group", group, *more) or []
 
-    nics = {n["id"].lower(): n for n in listed("network", "nic")}
+    nics = {nic["id"].lower(): nic for nic in listed("network", "nic")}
     vms: dict[str, Placed] = {}
     for vm in listed("vm", details=True):
         interfaces = vm["networkProfile"]["networkInterfaces"]
-        first = next((n for n in interfaces if n.get("primary")), interfaces[0])
+        first = max(interfaces, key=lambda interface: bool(interface.get("primary")))
         nic = nics.get(first["id"].lower(), {})
         ppg = (vm.get("proximityPlacementGroup") or {}).get("id") or ""
         zone = (vm.get("zones") or [None])[0]

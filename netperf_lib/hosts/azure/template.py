@@ -77,22 +77,24 @@ def parameters(
     key of a VM.
     """
     publisher, offer, sku, version = options.image.split(":")
-    starts = {v.name: user_data(v, host_key(v.name)) for v in topology.vms}
+    shutdown_at = ""
+    if options.stopped:
+        shutdown_at = tags["netperf-expires"][11:16].replace(":", "")
+    starts = {}
+    for vm in topology.vms:
+        text = user_data(vm, host_key(vm.name))
+        starts[vm.name] = base64.b64encode(text.encode()).decode()
     values = topology.values() | {
         "tags": dict(tags),
         "subnetId": options.subnet or "",
         "sharedKey": shared_key,
         "image": {"publisher": publisher, "offer": offer, "sku": sku, "version": version},
         "trustedLaunch": options.security_type == "TrustedLaunch",
-        "shutdownAt": tags["netperf-expires"][11:16].replace(":", "")
-        if options.stopped
-        else "",
+        "shutdownAt": shutdown_at,
         "adminUsername": USER,
         "sshPublicKey": public_key,
         "sshFrom": list(allow_from),
-        "userData": {
-            n: base64.b64encode(text.encode()).decode() for n, text in starts.items()
-        },
+        "userData": starts,
     }
     schema = "https://schema.management.azure.com/schemas/2019-04-01/deploymentParameters.json#"
     return {

@@ -322,7 +322,7 @@ def _networks(
     experiment: Experiment, options: Options, vms: dict[str, Vm]
 ) -> dict[str, TemplateRow]:
     blocks = options.address_space.subnets(new_prefix=23)
-    behind_nat = {p.client_network for p in PLACEMENTS.values()}
+    behind_nat = set(map(attrgetter("client_network"), PLACEMENTS.values()))
     rows: dict[str, TemplateRow] = {}
     for vm in vms.values():
         if vm.network not in rows:
