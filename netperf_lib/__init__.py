@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from .data.logs import parse as parse
     from .data.logs import parse_text as parse_text
     from .data.shipped import recorded as recorded
-    from .data.verify import verify as verify
     from .hosts.prerequisites import doctor as doctor
     from .pipeline import collect as collect
     from .pipeline import down as down
@@ -61,7 +60,6 @@ _HOMES = {
     "parse": ".data.logs",
     "parse_text": ".data.logs",
     "recorded": ".data.shipped",
-    "verify": ".data.verify",
     "doctor": ".hosts.prerequisites",
     "collect": ".pipeline",
     "down": ".pipeline",

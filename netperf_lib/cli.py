@@ -345,34 +345,6 @@ def exclude(experiment: str, run_id: str, because: str) -> None:
     Store.at(experiment).exclude(run_id, because)
 
 
-@_command("npl verify results/lab")
-@folder
-@option(
-    "--root",
-    metavar="DIGEST",
-    help="Check that this root digest, from a report, is that of the folder.",
-)
-def verify(folder: str, root: str | None) -> None:
-    """Check by their digests that raw runs are unchanged.
-
-    Changes nothing. The exit code is 1 if a problem was found. Also prints the root digest, which
-    identifies everything that was declared and measured: with it, anyone can check later that
-    nothing was changed.
-    """
-    from .data.layout import stores
-    from .data.verify import verify as do
-    from .metrics import plural
-
-    if problems := do(folder, root=root):
-        _echo("\n".join(problems))
-        sys.exit(1)
-    checked = stores(folder)
-    runs = sum(len(store.run_ids()) for store in checked)
-    _echo(f"no problems found in {plural(runs, 'run')}")
-    for store in checked:
-        _echo(f"root {store.root_digest()}  {store.url}")
-
-
 @_command(
     "npl compare results/lab", "npl compare results/may results/june --fail-on worse"
 )

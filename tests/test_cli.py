@@ -144,7 +144,6 @@ TAKING_ONE = """
     up {}
     down {}
     ingest {} --workers 1
-    verify {}
     compare {}
     report {}
     lab shell a true --folder {}

@@ -6,7 +6,8 @@ Below the folder of an experiment::
     hosts/                         state of the source of the hosts
     raw/<run_id>/run.json, *.out   immutable; complete once run.json exists, written last
     raw/import-…/runs.json.gz, …   logs that were imported together, and records of their runs
-    digests/d01-r0001-0064.sha256  SHA-256 of every run.json, as `sha256sum --check` reads it
+    digests/d01-r0001-0064.sha256  SHA-256 of every file of the raw runs, and
+    digests/experiment.sha256      of what was declared, as `sha256sum --check` reads it
     excluded/<run_id>.json         a run that is left out, and the reason
     tables/<table>/d01-r0001-0064.parquet   delete at will; see `netperf_lib.data.ingest`
     reports/                       delete at will
@@ -58,14 +59,12 @@ IMPORT, RECORDS = "import-", "runs.json.gz"
 """How the name of a folder of imported logs begins, and its file with the records of all runs in
 these logs."""
 RECORD_SCHEMA = 2
-"""Version of run.json. From version 2 on, its digest is stored next to the plan."""
+"""Version of run.json."""
 BLOCK_ROUNDS = 64
 """Rounds in a part of a table and in a file of digests."""
 FREE = ("rounds", "contrasts", "title", "attempts", "seed", "budget", "factors")
 """Fields that may change after the first run, since they change no condition. (Contrasts are
 frozen separately.)"""
-RETIRED = ("report", "concurrent")
-"""Fields that earlier releases declared, which changed no condition either."""
 REACH = frozenset(
     "address port user identity known_hosts ssh_config host_keys management".split()
 )
@@ -73,6 +72,7 @@ REACH = frozenset(
 measured on it."""
 
 _DECLARED = "experiment.yaml"
+_DECLARED_DIGESTS = "experiment.sha256"
 _RUN_ID = re.compile(r"[\w+=@,-][\w.+=@,-]{0,250}")
 _MOST_RECORDS = 1 << 28
 """Unpacked bytes of the records of an import: some 200,000 runs."""
@@ -89,8 +89,7 @@ class Declaration:
     experiment: Experiment
     """The experiment with the contrasts declared before the first run; only these get verdicts."""
     frozen_utc: str | None = None
-    """Time of the first run; None before it, and for data of version 0.1, which did not record
-    it."""
+    """Time of the first run; None before it."""
     digest: str | None = None
     """SHA-256 of the frozen contrasts; every run.json carries it."""
     added: tuple[Contrast, ...] = ()
@@ -298,7 +297,7 @@ class Store:
         if not self.is_measured():
             self._write_declared(experiment)
             if "frozen" in plan:  # by a run that did not appear
-                self._write_json("plan.json", _without(plan, "frozen"))
+                self._write_plan(_without(plan, "frozen"))
             self.frozen = None
             return
         before = self.declaration()
@@ -315,12 +314,22 @@ class Store:
         declared = experiment.model_copy(update={"contrasts": contrasts})
         if declared != before.experiment.model_copy(update={"contrasts": known}):
             self._write_declared(declared)
-        self._write_json("plan.json", plan)
+        self._write_plan(plan)
 
     def _write_declared(self, experiment: Experiment) -> None:
         document = experiment.model_dump(mode="json", exclude_unset=True)
         text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
         write(self.own(_DECLARED), text.encode())
+        self._list_again()
+
+    def _write_plan(self, plan: Mapping[str, Any]) -> None:
+        self._write_json("plan.json", plan)
+        self._list_again()
+
+    def _list_again(self) -> None:
+        """List what was declared and scheduled, if an earlier state of it is listed."""
+        if is_there(self.path / "digests" / _DECLARED_DIGESTS):
+            self._write_digests()
 
     def is_measured(self) -> bool:
         """Return whether there is a declaration, and a run."""
@@ -337,8 +346,6 @@ class Store:
         """Return what was declared before the first run and what was added later."""
         with explained(self.path / _DECLARED):
             found = _without_controls(self._read_declared())
-            if isinstance(found, dict):
-                found = _without(found, *RETIRED)
             written = Experiment.model_validate(found)
         document = self.read_plan() or {}
         if (frozen := _Plan.model_validate(document).frozen) is None:
@@ -376,7 +383,7 @@ class Store:
                     self.declared(), None if self.folders() else utc or _now()
                 )
                 if plan is not None:
-                    self._write_json("plan.json", plan | {"frozen": frozen})
+                    self._write_plan(plan | {"frozen": frozen})
             self.frozen = {key: frozen[key] for key in ("utc", "sha256")}
         return self.frozen
 
@@ -426,7 +433,7 @@ class Store:
         """Store the schedule (a JSON document); the frozen contrasts stay."""
         before = self.read_plan() or {}
         kept = {"frozen": before["frozen"]} if "frozen" in before else {}
-        self._write_json("plan.json", {**plan, **kept})
+        self._write_plan({**plan, **kept})
 
     def read_plan(self) -> dict[str, Any] | None:
         """Return the schedule, or None if there is none."""
@@ -477,31 +484,23 @@ class Store:
     def _write_json(self, name: str, value: Any) -> None:
         write(self.own(name), orjson.dumps(value, option=orjson.OPT_INDENT_2))
 
-    def root_digest(self) -> str:
-        """Return a digest of all that was declared, planned, placed, measured and excluded.
+    def digest(self) -> str:
+        """Return the SHA-256 of the files in ``digests``, one after another.
 
-        Whatever the folder's name.
-
-        It is a chain: the SHA-256 of the digest so far and of the line that ``sha256sum`` prints
-        for the next file. The files in ``digests`` fix every record, and a record every log.
+        It identifies all that was declared, scheduled and measured: ``cat digests/*.sha256 |
+        sha256sum`` prints it.
         """
-        blocks = {f"digests/{n}": n for n in names(self.path / "digests")}
-        for name in names(self.path / "hosts"):
-            if match := _DEPLOYMENT.fullmatch(name):
-                blocks[f"hosts/{name}"] = f"d{match[1]}"
-        files = [_DECLARED, "plan.json", *sorted(blocks, key=lambda name: blocks[name])]
-        if not names(self.path / "digests"):  # as version 0.1 kept them
-            files += [f"raw/{name}/{RECORD}" for name in self.folders()]
-        files += [
-            "exclusions.json",
-            *(f"excluded/{n}" for n in names(self.path / "excluded")),
-        ]
-        link = ""
-        for name in files:
-            if (self.path / name).exists():
-                line = f"{link}{sha256_of(self.path / name)}  {name}\n"
-                link = hashlib.sha256(line.encode()).hexdigest()
-        return link
+        whole = hashlib.sha256()
+        for name in names(self.path / "digests"):
+            if name.endswith(".sha256"):
+                whole.update(read_plain(self.path, f"digests/{name}"))
+        return whole.hexdigest()
+
+    def _write_digests(self) -> None:
+        """List what was declared and scheduled."""
+        files = [name for name in (_DECLARED, "plan.json") if is_there(self.path / name)]
+        lines = [f"{sha256_of(self.path / name)}  {name}\n" for name in files]
+        write(self.own(f"digests/{_DECLARED_DIGESTS}"), "".join(lines).encode())
 
     # -- the collector's claim ---------------------------------------------------------------------
 
@@ -557,9 +556,15 @@ class Store:
             if not (staged / RECORD).is_file():
                 raise StoreError(f"run {run_id}: no {RECORD} was written")
             digests = self.own(f"digests/{block_of(run_id)}.sha256")
-            before = digests.read_bytes() if is_there(digests) else b""
-            line = f"{sha256_of(staged / RECORD)}  raw/{run_id}/{RECORD}\n".encode()
-            write(digests, before + line, durable=durable)
+            before = digests.read_text() if is_there(digests) else ""
+            # of a collector that was killed at this point
+            mine = f"  raw/{run_id}/"
+            lines = [line for line in before.splitlines(True) if mine not in line]
+            files = [file for file in sorted(staged.iterdir()) if file.is_file()]
+            lines += [f"{sha256_of(file)}{mine}{file.name}\n" for file in files]
+            if not is_there(self.path / "digests" / _DECLARED_DIGESTS):
+                self._write_digests()
+            write(digests, "".join(lines).encode(), durable=durable)
 
     def write_record(self, folder: Path, record: Mapping[str, Any]) -> None:
         """Write the record of a run into its folder, with the hash of every file in it."""
@@ -574,13 +579,15 @@ class Store:
         A collector that was killed at that moment leaves a digest that belongs to no folder.
         """
         digests: dict[str, set[str]] = {}
-        folder = self.path / "digests"
+        stored = names(self.path / "digests")
         wanted = {f"{block}.sha256" for block in (*blocks, block_of(IMPORT))}
-        for file in wanted.intersection(names(folder)) if blocks else names(folder):
+        for file in wanted.intersection(stored) if blocks else stored:
             text = read_plain(self.path, f"digests/{file}").decode("utf-8", "replace")
             for line in text.splitlines():
                 digest, _, name = line.partition("  raw/")
-                digests.setdefault(name.partition("/")[0], set()).add(digest)
+                folder, _, document = name.partition("/")
+                if document == RECORD:
+                    digests.setdefault(folder, set()).add(digest)
         return digests
 
     def raw(self, name: str, digests: set[str] | None = None) -> RawFolder:
@@ -656,9 +663,7 @@ class Store:
 
     def exclusions(self) -> dict[str, str]:
         """Return the runs left out: id to reason."""
-        causes = dict(
-            self._read_json("exclusions.json") or {}
-        )  # as version 0.1 kept them
+        causes = {}
         for name in names(self.path / "excluded"):
             excluded = self._read_json(f"excluded/{name}") or {}
             causes[name.removesuffix(".json")] = str(excluded.get("cause"))

@@ -117,7 +117,7 @@ class Results:
 
     @property
     def frozen_utc(self) -> str | None:
-        """Time of the first run, which froze the contrasts; None for data of version 0.1."""
+        """Time of the first run, which froze the contrasts; None before it."""
         return self._declared.frozen_utc
 
     @property

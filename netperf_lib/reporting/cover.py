@@ -73,7 +73,7 @@ def cover(data: Results | Fleet) -> Cover:
 def root_of(data: Results | Fleet) -> str:
     """Return the digest that ties this page to a folder; empty for a table made by hand."""
     store = store_of(data)
-    return (store.root_digest() if store else None) or ""
+    return store.digest() if store else ""
 
 
 def _some(runs: pd.DataFrame, *columns: str) -> str:

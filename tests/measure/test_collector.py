@@ -21,7 +21,6 @@ from netperf_lib import tools
 from netperf_lib.analysis.limits import limits, of_run
 from netperf_lib.data.layout import Store, trial_of
 from netperf_lib.data.load import load
-from netperf_lib.data.verify import verify
 from netperf_lib.errors import CollectError, HostError, UsageError, explain
 from netperf_lib.experiment.model import Experiment
 from netperf_lib.experiment.schedule import schedule
@@ -31,6 +30,7 @@ from netperf_lib.measure.collector import collect
 from netperf_lib.measure.progress import Progress
 from netperf_lib.pipeline import decided
 
+from ..checksums import changed_files
 from ..sshd import free_port, wait_until
 
 QUIET = Progress(lambda _: None)
@@ -331,7 +331,7 @@ def test_a_leading_run_is_kept_and_no_run_of_the_table(deployment, store):
     assert first["trial"]["server"] == others[0]["trial"]["server"]
     assert not any(record["discarded"] for record in others)
     assert sorted(load(store.location)["run_id"]) == sorted(r["run_id"] for r in others)
-    assert verify(store.location) == []
+    assert changed_files(store.location) == []
     again = measure(declared, deployment, store, led=True)
     assert (again.before, again.ok, len(records(store))) == (4, 0, 5)
 

@@ -147,8 +147,8 @@ def test_clicks_lead_to_a_log_and_the_view_travels(view, recorded):
 
 
 def test_a_link_to_a_run_opens_its_log(view, address, recorded):
-    digest = recorded.store.root_digest()[:16]
-    assert view.page.get_by_text(f"Root digest {digest}").is_visible()
+    digest = recorded.store.digest()[:16]
+    assert view.page.get_by_text(f"Digest {digest}").is_visible()
     run_id = recorded.runs["run_id"].iloc[7]
     view.open(f"{address}#run={run_id}")
     view.page.wait_for_selector(".log pre")

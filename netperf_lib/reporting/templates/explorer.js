@@ -85,7 +85,7 @@ function mount(root, data, readLog, start, onChange) {
     ...data.lead.map(line => node("p", { class: "lead" }, line)),
     node("div", { class: "page" }, node("aside", {}, ui.controls, node("details", { open: innerWidth > 700 },
       node("summary", {}, "Levels shown"), ui.filters)), node("div", { class: "picture" }, ui.note, ui.figure, ui.log, ui.code)), ui.tip,
-    data.root ? node("p", { class: "note" }, `Root digest ${data.root}`) : "");
+    data.root ? node("p", { class: "note" }, `Digest ${data.root}`) : "");
 
   function menu(label, key, value, options) {
     const box = node("select", { name: key, onchange: event => { state[key] = event.target.value; draw(); } },
