@@ -513,15 +513,14 @@ def show(experiment: str, csv: Path | None, as_json: bool) -> None:
 
 def _write_glance(experiments: Sequence[dict[str, Any]], file: Path) -> None:
     """Write what is in experiments: a row for each thing that is said of one."""
-    rows = []
+    rows = [("experiment", "what", "name", "value")]
     for one in experiments:
         for what, value in one.items():
             inside = value if isinstance(value, dict) else {"": value}
-            rows += [(one["experiment"], what, name, v) for name, v in inside.items()]
+            for name, words in inside.items():
+                rows.append((one["experiment"], what, as_cell(name), as_cell(str(words))))
     with naming(file), file.open("w", encoding="utf-8", newline="") as table:
-        writer = csv_format.writer(table)
-        writer.writerow(["experiment", "what", "name", "value"])
-        writer.writerows([as_cell(str(cell)) for cell in row] for row in rows)
+        csv_format.writer(table).writerows(rows)
 
 
 @_command("npl report results/lab")
@@ -643,16 +642,11 @@ def import_(
 
 
 def _print_lead(exp: Results) -> None:
-    """Print the first sentences on runs, below what is remarkable about their labels."""
-    if not exp.runs["status"].eq("ok").any():
-        return
+    """Print the first sentences on runs."""
     from .analysis.lead import lead_paragraph
-    from .analysis.observe import TEXT, observe
-    from .analysis.runs import headline_metrics
 
-    notes = [note for name in headline_metrics(exp) for note in observe(exp, name).notes]
-    remarks = dict.fromkeys(note for note in notes if note.endswith(TEXT))
-    _echo("\n".join([*remarks, "", *lead_paragraph(exp).lines]))
+    if exp.runs["status"].eq("ok").any():
+        _echo("\n".join(["", *lead_paragraph(exp).lines]))
 
 
 _STATED = ("protocol", "direction", "streams", "message_bytes")

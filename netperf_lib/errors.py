@@ -71,60 +71,59 @@ def naming(file: object) -> Iterator[None]:
         raise
 
 
+_SPACE = "; free some space and run the same command again"
+_PLACE = "; choose another location, or get permission to use this one"
+_LINKS = "; remove the symbolic links that lead back to themselves"
+_REMEDIES = {
+    errno.ENOSPC: _SPACE,
+    errno.EDQUOT: _SPACE,
+    errno.EIO: "; the disk or network drive fails: what was written is safe, try another disk",
+    errno.EROFS: "; choose a writable location",
+    errno.EACCES: _PLACE,
+    errno.EPERM: _PLACE,
+    errno.ENAMETOOLONG: "; choose a shorter name",
+    errno.ELOOP: _LINKS,
+}
+_CONTENT = "a file has unexpected content ({text}); restore it from a copy, or remove it"
+_FAULTS = {
+    "pyarrow.ArrowException": "a table cannot be read or written ({text}); remove the folder "
+    "`tables`; it is rebuilt from the raw runs",
+    "json.JSONDecodeError": _CONTENT,
+    "pydantic_core.ValidationError": _CONTENT,
+    "yaml.YAMLError": _CONTENT,
+    "builtins.UnicodeError": _CONTENT,
+    "builtins.MemoryError": "there is not enough memory for this; process less data at once, or "
+    "use a larger machine",
+    "builtins.RecursionError": "a file is nested too deeply to be read",
+}
+"""What errors of others mean, by package and name; a name, as few of them are loaded here."""
+
+
 def explain(error: Exception) -> str | None:
     """Explain in one sentence an error of the machine or a damaged file.
 
     None for a defect of the code.
     """
-    kinds = {
-        f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
-        for kind in type(error).__mro__
-    }
     text = " ".join(str(error).split())[:300]
     if isinstance(error, OSError):
-        where = " to ".join(
-            str(n) for n in (error.filename, error.filename2) if n is not None
-        )
-        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        why = (
-            "the disk is full"
-            if is_full
-            else error.strerror or text or type(error).__name__
-        )
-        remedy = {
-            errno.ENOSPC: "; free some space and run the same command again",
-            errno.EDQUOT: "; free some space and run the same command again",
-            errno.EIO: "; the disk or network drive fails: what was written is safe, try another "
-            "disk",
-            errno.EROFS: "; choose a writable location",
-            errno.EACCES: "; choose another location, or get permission to use this one",
-            errno.EPERM: "; choose another location, or get permission to use this one",
-            errno.ENAMETOOLONG: "; choose a shorter name",
-            errno.ELOOP: "; remove the symbolic links that lead back to themselves",
-        }.get(error.errno or 0, "")
-        return f"{f'{where}: ' if where else ''}{why}{remedy}"
-    if "pyarrow.ArrowException" in kinds:
-        return (
-            f"a table cannot be read or written ({text}); remove the folder `tables`; it is "
-            "rebuilt from the raw runs"
-        )
-    if kinds & {
-        "json.JSONDecodeError",
-        "pydantic_core.ValidationError",
-        "yaml.YAMLError",
-        "builtins.UnicodeError",
-    }:
-        return f"a file has unexpected content ({text}); restore it from a copy, or remove it"
+        return _explain_os(error, text)
     if isinstance(error, RuntimeError) and text.startswith("Symlink loop"):
-        return f"{text}; remove the symbolic links that lead back to themselves"
-    if isinstance(error, MemoryError):
-        return (
-            "there is not enough memory for this; process less data at once, or use a larger "
-            "machine"
-        )
-    if isinstance(error, RecursionError):
-        return "a file is nested too deeply to be read"
+        return f"{text}{_LINKS}"
+    for kind in type(error).__mro__:
+        name = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+        if name in _FAULTS:
+            return _FAULTS[name].format(text=text)
     return None
+
+
+def _explain_os(error: OSError, text: str) -> str:
+    """Say where a system call failed, why, and what to do."""
+    files = [str(n) for n in (error.filename, error.filename2) if n is not None]
+    why = error.strerror or text or type(error).__name__
+    remedy = _REMEDIES.get(error.errno or 0, "")
+    if remedy == _SPACE:
+        why = "the disk is full"
+    return ": ".join([*filter(None, [" to ".join(files)]), f"{why}{remedy}"])
 
 
 def did_you_mean(

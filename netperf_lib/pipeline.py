@@ -32,7 +32,7 @@ def plan(
     duration_s: float | None = None,
     seed: int | None = None,
 ) -> Preview:
-    """Preview an experiment: trials, duration, traffic, cost.
+    """Preview an experiment: trials, duration, traffic and cost.
 
     Parameters
     ----------
@@ -333,40 +333,32 @@ def _workload(scheduled: Plan) -> hosts.Workload:
 
 
 def _schedule(store: Store, declared: Experiment, seed: int | None, looked: bool) -> Plan:
-    """Return the schedule.
+    """Return the schedule, in which trials that were measured keep their positions.
 
-    Once there are runs, the rows of a stored one are kept as they are, and its seed reused.
-
-    The plan also records whether the data ever decided when to stop: verdicts are then judged more
-    strictly.
+    It is stored, with those of rounds no longer asked for, and whether the data ever decided when
+    to stop: verdicts are then judged more strictly.
     """
     from .data.layout import trial_of
 
     store.declare(declared)
-    stored = store.read_plan()
-    stored_seed = int(stored["seed"]) if stored else None
-    if (
-        seed is not None
-        and stored_seed is not None
-        and seed != stored_seed
-        and store.run_ids()
-    ):
-        raise UsageError(
-            f"{store.url} was started with seed {stored_seed}; omit --seed, or choose another root"
-        )
-    scheduled = schedule(declared, seed=stored_seed if seed is None else seed)
-    looked = looked or bool(stored and stored.get("looked"))
+    stored = store.read_plan() or {}
     measured = {trial_of(run_id) for run_id in store.run_ids()}
-    rows = {row["run_id"]: row for row in (stored or {}).get("trials", ()) if measured}
-    scheduled = scheduled.in_order_of(list(rows.values()))
+    before = stored.get("seed")
+    if seed is not None and before is not None and measured and seed != int(before):
+        raise UsageError(
+            f"{store.url} was started with seed {before}; omit --seed, or choose another root"
+        )
+    if seed is None and before is not None:
+        seed = int(before)
+    scheduled = schedule(declared, seed=seed)
+    rows = {row["run_id"]: row for row in stored.get("trials", ())} if measured else {}
+    scheduled = scheduled.in_order_of(rows)
     document = scheduled.to_dict()
-    planned = {row["run_id"]: rows.get(row["run_id"], row) for row in document["trials"]}
-    planned |= {
-        run_id: row for run_id, row in rows.items() if run_id in measured
-    }  # also of rounds no longer asked for
-    if rows:  # they may have been drawn by another rule
-        document["rule"] = (stored or {}).get("rule")
-    store.write_plan(document | {"trials": list(planned.values()), "looked": looked})
+    planned = {row["run_id"] for row in document["trials"]}
+    kept = measured - planned
+    document["trials"] += [row for run_id, row in rows.items() if run_id in kept]
+    document["looked"] = looked or bool(stored.get("looked"))
+    store.write_plan(document)
     return scheduled
 
 

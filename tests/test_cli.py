@@ -42,8 +42,8 @@ def shown(*words, code=0, **env):
 
 
 def test_a_plan_says_what_it_costs():
-    declared = RECORDED / "experiment.yaml"
-    assert "\ncost: nothing: the lab is this machine\n" in shown("plan", declared)
+    plan = shown("plan", RECORDED / "experiment.yaml")
+    assert "\ncost: nothing: the lab is this machine\n" in plan
 
 
 def test_a_plan_says_that_an_ssh_config_can_run_programs(tmp_path):

@@ -61,6 +61,8 @@ def measured(tmp_path_factory):
     done = subprocess.run(command(*words), capture_output=True, text=True, timeout=840)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (folder / "out.pdf").read_bytes().startswith(b"%PDF")
+    assert done.stdout == f"{folder / 'out.pdf'}\n"
+    assert "Placement: Latency is" in done.stderr.splitlines()[-1]
     return Store(folder / "results", "small")
 
 

@@ -119,27 +119,27 @@ class Preview:
         plan, e = self.plan, self.plan.experiment
         leading = sum(t.leading for t in plan.trials)
         counts = [plural(plan.conditions, "condition"), plural(e.rounds, "round")]
-        counts += [f"{e.deployments} deployments"] if e.deployments > 1 else []
-        lead = (
-            f", and {leading} that {'leads' if leading == 1 else 'lead'}"
-            if leading
-            else ""
-        )
+        if e.deployments > 1:
+            counts.append(f"{e.deployments} deployments")
+        trials = f"{plural(len(plan.trials) - leading, 'trial')} = {' × '.join(counts)}"
+        if leading:
+            trials += f", and {leading} that {'leads' if leading == 1 else 'lead'}"
         lines = [
             f"{e.name}: {e.title}".removesuffix(": "),
-            f"{plural(len(plan.trials) - leading, 'trial')} = {' × '.join(counts)}{lead}",
+            trials,
             f"about {clock(duration_s(plan))} of measuring, seed {plan.seed}",
         ]
         if total := sum(traffic(plan).values()):
-            given = all(t.advertised_bps for t in plan.trials)
-            at = "" if given else f", without a declared bandwidth {ASSUMED}"
-            lines.append(
-                f"up to {total / 1e9:,.{0 if total > 1e10 else 3}f} GB of traffic{at}"
-            )
-        lines += [f"cost: {self.cost}"] if self.cost else []
+            digits = 0 if total > 1e10 else 3
+            words = f"up to {total / 1e9:,.{digits}f} GB of traffic"
+            if not all(t.advertised_bps for t in plan.trials):
+                words += f", without a declared bandwidth {ASSUMED}"
+            lines.append(words)
+        if self.cost:
+            lines.append(f"cost: {self.cost}")
         lines += [f"  {part}" for part in self.parts]
-        lines += self.creates
-        return "\n".join([*lines, *(f"note: {n}" for n in self.notes())])
+        lines += [*self.creates, *(f"note: {note}" for note in self.notes())]
+        return "\n".join(lines)
 
     __repr__ = __str__  # what a notebook shows
 

@@ -494,29 +494,22 @@ def dimensions(
 def factors_of(record: Mapping[str, Any]) -> dict[str, Level]:
     """Return every factor of a run, from its record: what was scheduled, and the two hosts.
 
-    Records of version 0.1, which kept the options of a test in a mapping, can also be read. Factors
-    known only from the log (protocol, direction) are not included; of the facts of a host, its
-    processor and network card are.
+    Factors known only from the log (protocol, direction) are not included; of the facts of a host,
+    its processor and network card are.
     """
-    trial = dict(record["trial"])
-    levels = {
-        **(trial.pop("options", None) or {}),
-        **(trial.pop("labels", None) or {}),
-        **trial,
-    }
+    levels = dict(record["trial"])
+    hosts, every_fact = record.get("hosts") or {}, record.get("facts") or {}
     proven = []
     for side in ("client", "server"):
-        host = record.get("hosts", {}).get(side) or {}
-        facts = (record.get("facts") or {}).get(side) or {}
-        known = {
-            name: host.get(name)
-            for name in ("vm_size", "region", "zone", "zone_physical")
-        }
-        known |= host.get("labels") or {}
+        host, facts = hosts.get(side) or {}, every_fact.get(side) or {}
+        for name in ("vm_size", "region", "zone", "zone_physical"):
+            levels[f"{side}_{name}"] = host.get(name)
+        for name, label in (host.get("labels") or {}).items():
+            levels[f"{side}_{name}"] = label
         # the same VM size lands on different processors and network cards
-        seen = [name for name in ("cpu", "nic_driver") if f"{side}_{name}" in FACTORS]
-        known |= {name: facts[name] for name in seen if facts.get(name)}
-        levels |= {f"{side}_{name}": level for name, level in known.items()}
+        for name in ("cpu", "nic_driver"):
+            if f"{side}_{name}" in FACTORS and facts.get(name):
+                levels[f"{side}_{name}"] = facts[name]
         proven.append(host.get("accelerated"))
     if levels.get("accelerated") is not None and None not in proven:
         # as the guests prove it, which may differ from what was declared

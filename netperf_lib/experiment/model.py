@@ -1,7 +1,7 @@
-"""The data of the project, frozen: what is declared, what is scheduled, what happened.
+"""The data of the project, frozen: what is declared, what is scheduled.
 
-Declared (pydantic, read from a yaml file): `Experiment` and its parts. Scheduled: `Trial`. Where it
-runs: `Host`, `Deployment`. Nothing here does I/O.
+Declared (pydantic, read from a yaml file): `Experiment` and its parts. Scheduled: `Trial`. Nothing
+here does I/O.
 """
 
 from __future__ import annotations
@@ -27,39 +27,14 @@ from pydantic_core import PydanticCustomError
 from ..metrics import ALPHA, MARGIN
 from ..quantities import read_quantity
 from ..tools import TOOLS, Request
-from .factors import Level, factor, is_address
+from .deployment import Deployment as Deployment
+from .deployment import Host as Host
+from .deployment import Proof as Proof
+from .deployment import check_address, check_user
+from .factors import Level, factor
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 """A name that is safe as a file name, a host name and an Azure tag."""
-
-
-def check_address(text: str) -> str:
-    """Return a host name or address without characters that a shell would interpret or ssh refuses.
-
-    ValueError otherwise: an ssh configuration may hand it to a shell (``ProxyCommand sh -c "… %h
-    …"``).
-    """
-    is_number = ":" in text or re.fullmatch(r"[0-9.]+", text)
-    if not re.fullmatch(r"[\w:][\w.:%-]*", text) or (is_number and not is_address(text)):
-        raise ValueError(
-            f"{text!r} is not a host name or address: it has letters, digits and any of .:%-_, "
-            "and no brackets; give the user and the port as `user` and `port`"
-        )
-    return text
-
-
-def check_user(text: str) -> str:
-    """Return a user name, checked as ssh checks it."""
-    if (
-        not text
-        or text.startswith("-")
-        or re.search(r"""['`";&<>|(){}\x00-\x1f\x7f]|\s-|\\$""", text)
-    ):
-        raise ValueError(
-            f"{text!r} is not a user name: it must not start with '-' or contain quotes or any of "
-            f";&<>|(){{}}"
-        )
-    return text
 
 
 Address = Annotated[str, AfterValidator(check_address)]
@@ -372,102 +347,6 @@ class Experiment(_Declared):
                 "too_short", "is missing or empty; give at least one"
             )
         return value
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """A claim about a host or placement, and the evidence for it."""
-
-    claim: str
-    holds: bool | None
-    """True, False, or None if it could not be determined."""
-    evidence: str = ""
-    factor: bool = False
-    """Whether a declared factor, such as the placement, rests on it: nothing is measured if it
-    is false."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
-    """A machine reachable over SSH."""
-
-    name: str
-    address: str
-    """Management address, which SSH connects to."""
-    data_address: str
-    """Address that the tests run against."""
-    own_address: str | None = None
-    """The host's own address, where `data_address` is translated to it: by a load balancer, or a
-    public address."""
-    port: int = 22
-    user: str | None = None
-    ssh_config: str | None = None
-    """OpenSSH client configuration file; None: the user's own."""
-    identity: str | None = None
-    """Private key file; None: as given by the configuration or the agent."""
-    known_hosts: str | None = None
-    """File with the pinned host key; None: the user's own."""
-    owned: bool = False
-    """Created by this project: network settings may be changed (and are restored)."""
-    region: str | None = None
-    zone: str | None = None
-    """Logical zone: its number is the subscription's own."""
-    zone_physical: str | None = None
-    ppg: str | None = None
-    vm_size: str | None = None
-    accelerated: bool | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Further factors of this host; each is ``client_<name>`` or ``server_<name>`` of a run."""
-    proofs: tuple[Proof, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_address(self.address)
-        check_address(self.data_address)
-        if self.user is not None:
-            check_user(self.user)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deployment:
-    """One act of placing hosts."""
-
-    deployment_id: str
-    source: str
-    hosts: tuple[Host, ...]
-    notice: str | None = None
-    """Notice that every table and page made from these hosts must show, for example that they
-    are emulated."""
-    created_utc: str | None = None
-    proofs: tuple[Proof, ...] = ()
-
-    def host(self, name: str) -> Host:
-        """Return the host called `name`."""
-        for h in self.hosts:
-            if h.name == name:
-                return h
-        raise KeyError(
-            f"no host {name!r} (known: {', '.join(h.name for h in self.hosts)})"
-        )
-
-    def claims(self) -> list[tuple[str, Proof]]:
-        """Return every claim with its host; an empty name for those about the deployment."""
-        return [(h.name, p) for h in self.hosts for p in h.proofs] + [
-            ("", p) for p in self.proofs
-        ]
-
-    def contradictions(self) -> list[str]:
-        """Return the claims of declared factors that are proven false, with the evidence."""
-        false = ((n, p) for n, p in self.claims() if p.factor and p.holds is False)
-        return [f"{n}: {p.claim} ({p.evidence})".removeprefix(": ") for n, p in false]
-
-    def doubts(self) -> list[str]:
-        """Return every claim that is false or not proven, with the evidence."""
-        words = {False: "NOT TRUE", None: "not proven"}
-        return [
-            f"{name or self.deployment_id}: {words[p.holds]}: {p.claim} ({p.evidence})"
-            for name, p in self.claims()
-            if not p.holds
-        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

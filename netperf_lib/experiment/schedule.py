@@ -55,29 +55,19 @@ class Plan:
         """How many conditions each round measures."""
         return len({t.condition for t in self.trials})
 
-    def in_order_of(self, rows: Sequence[Mapping[str, Any]]) -> Plan:
-        """Return the plan with the trials of `rows` in the order given there.
+    def in_order_of(self, rows: Mapping[str, Mapping[str, Any]]) -> Plan:
+        """Return the plan with the trials of `rows`, by run id, at the positions given there.
 
-        The further ones after them.
-
-        For trials that an earlier plan scheduled: what was measured keeps its position when rounds
-        are added, or when another version draws another order. A plan without leading runs gets
-        none.
+        The further ones follow: what was measured keeps its position when rounds are added.
         """
-        if not rows:
-            return self
-        orders = {row["run_id"]: int(row["order"]) for row in rows}
-        led = any(row.get("leading") for row in rows)
-        free = count(max(orders.values(), default=-1) + 1)
-        trials = [
-            replace(t, order=orders[t.run_id] if t.run_id in orders else next(free))
-            for t in self.trials
-            if led or not t.leading
-        ]
-        return replace(
-            self,
-            trials=tuple(sorted(trials, key=lambda t: (t.deployment, t.round, t.order))),
-        )
+        free = count(max((int(row["order"]) for row in rows.values()), default=-1) + 1)
+        trials = []
+        for trial in self.trials:
+            row = rows.get(trial.run_id)
+            order = int(row["order"]) if row else next(free)
+            trials.append(replace(trial, order=order))
+        trials.sort(key=lambda t: (t.deployment, t.round, t.order))
+        return replace(self, trials=tuple(trials))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON document."""
