@@ -642,11 +642,16 @@ def import_(
 
 
 def _print_lead(exp: Results) -> None:
-    """Print the first sentences on runs."""
+    """Print the first sentences on runs, below what is remarkable about their labels."""
+    if not exp.runs["status"].eq("ok").any():
+        return
     from .analysis.lead import lead_paragraph
+    from .analysis.observe import TEXT, observe
+    from .analysis.runs import headline_metrics
 
-    if exp.runs["status"].eq("ok").any():
-        _echo("\n".join(["", *lead_paragraph(exp).lines]))
+    notes = [note for name in headline_metrics(exp) for note in observe(exp, name).notes]
+    remarks = dict.fromkeys(note for note in notes if note.endswith(TEXT))
+    _echo("\n".join([*remarks, "", *lead_paragraph(exp).lines]))
 
 
 _STATED = ("protocol", "direction", "streams", "message_bytes")
