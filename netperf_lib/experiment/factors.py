@@ -522,7 +522,7 @@ def plain(level: Any) -> Level:
 
     Numpy scalars are unpacked, and any missing value becomes None.
     """
-    value: object = level.item() if hasattr(level, "item") else level
+    value: object = level.item() if getattr(level, "ndim", None) == 0 else level
     if isinstance(value, float):
         return None if math.isnan(value) else value
     if value is None or isinstance(value, str | int):
