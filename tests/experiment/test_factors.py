@@ -15,7 +15,6 @@ from netperf_lib.experiment.factors import (
     FACTORS,
     dimensions,
     factor,
-    factors_of,
     level_words,
     plain,
     sort_levels,
@@ -211,22 +210,6 @@ def test_levels_have_an_order_and_words():
             assert level_words(name, level), name
             assert known.cast(level) == level
     assert plain(pd.NA) is plain(float("nan")) is plain(None) is None
-
-
-def test_a_record_of_the_first_version_gives_its_options_too():
-    trial = {
-        "client": "a",
-        "server": "b",
-        "tool": "iperf3",
-        "test": "tcp",
-        "options": {"congestion": "bbr"},
-    }
-    found = factors_of(
-        {"trial": trial, "hosts": {"client": {"region": "r"}, "server": {}}}
-    )
-    assert found["congestion"] == "bbr"
-    assert found["client_region"] == "r"
-    assert "options" not in found
 
 
 def test_a_new_factor_is_one_entry(monkeypatch):
