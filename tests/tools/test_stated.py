@@ -265,6 +265,7 @@ def test_lines_of_qperf_that_are_not_aligned_are_read(lines):
 def test_udp_of_old_iperf3_is_read_without_datagrams_out_of_order():
     text = (LOGS / "iperf3/gen-3.12-udp.json").read_text()
     document = json.loads(text)
+    document["start"]["version"] = "iperf 3.0.11"
     for stream in document["end"]["streams"]:
         del stream["udp"]["out_of_order"]
 
@@ -275,3 +276,10 @@ def test_udp_of_old_iperf3_is_read_without_datagrams_out_of_order():
         for name, value in only(text).metrics.items()
         if name != "out_of_order_count"
     }
+
+
+def test_udp_document_without_streams_is_read():
+    document = json.loads((LOGS / "iperf3/gen-3.12-udp.json").read_text())
+    document["end"]["streams"] = []
+
+    assert "out_of_order_count" not in only(json.dumps(document)).metrics
