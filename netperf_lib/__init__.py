@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from . import hosts as hosts
     from . import plots as plots
     from .analysis.compare import compare as compare
+    from .analysis.judging import judge as judge
     from .analysis.limits import limits as limits
     from .analysis.observe import levels as levels
     from .analysis.observe import observe as observe
-    from .analysis.plain import judge as judge
     from .data.imports import import_logs as import_logs
     from .data.ingest import ingest as ingest
     from .data.layout import experiments as experiments
@@ -74,7 +74,7 @@ _HOMES = {
     "ask": ".reporting.answer",
     "explore": ".reporting.explorer",
     "summary": ".reporting.summary",
-    "judge": ".analysis.plain",
+    "judge": ".analysis.judging",
 }
 __all__ = sorted([*_PARTS, *_HOMES])
 

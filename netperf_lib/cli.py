@@ -32,8 +32,8 @@ from .experiment.starter import HOST_SOURCES, QUESTIONS, starter
 from .quantities import read_quantity
 
 if TYPE_CHECKING:
-    from .analysis.comparison import Family
     from .analysis.tables import Table
+    from .analysis.verdicts import Family
     from .data.load import Results
     from .reporting.answer import Answer
 
@@ -461,7 +461,7 @@ def _check_levels(folder: str, where: dict[str, str]) -> None:
 def _print_verdicts(
     levels: Table | None, family: Family, lead: Sequence[str], *, two: bool
 ) -> None:
-    from .analysis.result import quantity
+    from .analysis.words import quantity
     from .terminal import text, verdict_blocks
 
     blocks = [visible("\n".join(lead))] if lead else []
@@ -646,11 +646,9 @@ def _print_lead(exp: Results) -> None:
     if not exp.runs["status"].eq("ok").any():
         return
     from .analysis.lead import lead_paragraph
-    from .analysis.observe import TEXT, observe
-    from .analysis.runs import headline_metrics
+    from .analysis.runs import measurement
 
-    notes = [note for name in headline_metrics(exp) for note in observe(exp, name).notes]
-    remarks = dict.fromkeys(note for note in notes if note.endswith(TEXT))
+    remarks = [f"{name} is free text, and no factor" for name in measurement(exp).texts]
     _echo("\n".join([*remarks, "", *lead_paragraph(exp).lines]))
 
 

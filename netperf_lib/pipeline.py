@@ -297,8 +297,8 @@ def decided(store: Store, experiment: Experiment) -> Callable[[], str | None]:
         )
 
     def enough() -> str | None:
-        from .analysis.judging import judge
-        from .analysis.power import until_decided
+        from .analysis.compare import judge
+        from .analysis.judging import until_decided
         from .data.load import load
 
         runs = load(store.location)

@@ -10,9 +10,8 @@ from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 
-from .analysis.comparison import UNDECIDED, Comparison, Family
-from .analysis.result import quantity
-from .analysis.words import UNKNOWN, effect, span
+from .analysis.verdicts import Comparison, Family, size
+from .analysis.words import UNDECIDED, UNKNOWN, effect, quantity, span
 from .errors import visible
 from .metrics import METRICS, format_value
 
@@ -59,10 +58,11 @@ def verdict_blocks(family: Family, *, two: bool = False) -> list[RenderableType]
     for (number, context), group in groupby(ordered, key=subject):
         comparisons = list(group)
         heading = quantity(metrics[number]) + (f": {context}" if context else "")
-        sizes = {c.size for c in comparisons}
-        if len(sizes) == 1:
-            heading += f", n = {_in_order(*sizes, two=two)}"
-        table = _table(comparisons, footnotes, two=two, sized=len(sizes) > 1)
+        sizes = {size(c, before_first=two) for c in comparisons}
+        sized = len(sizes) > 1
+        if not sized:
+            heading += f", n = {sizes.pop()}"
+        table = _table(comparisons, footnotes, two=two, sized=sized)
         blocks.append(Group(visible(heading), table))
     notes = [f"[{number}] {note}" for note, number in footnotes.items()]
     blocks.append(visible("\n".join([*notes, *family.warnings, family.note])))
@@ -89,14 +89,14 @@ def _table(
         unit = METRICS[c.metric].unit if c.metric in METRICS else ""
         first, second = c.medians
         baseline = second if c.threshold is None else c.threshold
-        limits = dict.fromkeys(limit for limit in c.held_back[::order] if limit)
+        limits = dict.fromkeys(limit for limit in c.limited_by[::order] if limit)
         rows.append(
             [
                 c.context if two else " / ".join(c.names),
                 *(format_value(v, unit) for v in (first, baseline)[::order]),
                 _change(c),
                 f"{verdict} [{', '.join(marks)}]" if marks else verdict,
-                _in_order(c.size, two=two) if sized else "",
+                size(c, before_first=two) if sized else "",
                 " / ".join(limits) if {*limits} - {UNKNOWN} else "",
             ]
         )
@@ -114,16 +114,11 @@ def _table(
     return Padding(table, (0, 0, 0, 2))
 
 
-def _in_order(size: str, *, two: bool) -> str:
-    """Return the numbers of runs in the order of the columns."""
-    return "/".join(size.split("/")[:: -1 if two else 1])
-
-
 def _notes(c: Comparison) -> list[str]:
     """Return why a comparison is not decided, and what is uncertain about it."""
     reason = c.reason
     if c.more_rounds:
-        reason = f"about {c.more_rounds} more {c.unit}s would decide it"
+        reason = f"about {c.more_rounds} more {c.counted}s would decide it"
     return [*([reason] if reason and c.verdict in UNDECIDED else []), *c.warnings]
 
 

@@ -7,21 +7,20 @@ packets within a run resemble each other, and are never the sample size.
 
 from ..metrics import rounds_required
 from .claims import proofs
-from .compare import compared_table
-from .comparison import Comparison, Family, Verdict
+from .compare import compared_table, contrasts, judge
 from .contents import pages
 from .details import overview, places, tail_metric
 from .history import ask_history, measurements
-from .judging import judge
+from .intervals import level
+from .judging import until_decided
 from .lead import lead_paragraph, opening
 from .limits import limits_table, limits_words
-from .median_ci import level
 from .pairs import ends_of, pairs_words
-from .power import until_decided
 from .runs import headline_metrics
 from .series import changes
 from .streams import advertised_bps, saturation
-from .words import Headline, Words, contrasts, end, metric_label
+from .verdicts import Comparison, Family, Verdict
+from .words import Headline, Words, end, metric_label
 
 __all__ = [
     "Comparison",

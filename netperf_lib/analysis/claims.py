@@ -8,8 +8,7 @@ import pandas as pd
 
 from ..data.layout import Store
 from ..errors import StoreError
-from .observe import HasRuns
-from .runs import origin_of
+from .runs import HasRuns, origin_of
 from .tables import Table
 from .words import Words
 

@@ -5,48 +5,48 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
-from ..data.load import Results
-from ..errors import NothingToReport, UsageError
-from ..experiment.factors import dimensions, factor, plain
-from ..experiment.model import Contrast, Margin
-from ..experiment.origin import joined
-from ..metrics import ALPHA, COMPARED, MARGIN, format_value, plural
+from ..errors import NothingToReport, StatsError, UsageError
+from ..experiment.factors import factor, plain
+from ..experiment.model import Contrast
+from ..metrics import COMPARED, MARGIN, METRICS, format_value, in_words, plural
 from ..metrics import metric as metric_of
-from .comparison import Family
-from .families import judged_by_rule, of_main_tools, ordinary
-from .judging import (
-    Sides,
-    as_contrast,
-    check_factors,
-    judge,
-    judge_pairs,
-    paired_conditions,
-)
-from .observe import Data, Observations, as_tuple, level_names, observe
-from .result import unit_of
+from .judging import judge_questions, read_margin
+from .limits import of_conditions
+from .observe import Observations, as_tuple, observe
+from .rule import of_main_tools, questions_by_rule, usual_level
 from .runs import (
     ENDS,
     HOSTS,
     MEASUREMENT,
-    Observed,
+    Data,
+    Measurement,
     check_levels,
+    measurement,
     no_factor,
-    ok_runs,
-    read_data,
-    runs_of,
+    numbered,
+    together,
+    varying,
     wished,
 )
-from .samples import QUOTIENT, UNPAIRED
 from .tables import Table
-from .words import contrasts as declared_contrasts
-from .words import effect, factor_of, span
+from .verdicts import (
+    Comparison,
+    Family,
+    Question,
+    declared_question,
+    differing,
+    factor_of,
+    question,
+    sides_of,
+)
+from .words import SEVERAL, effect, levels_text, span, unit_of
 
 _TIME = (
     "runs are not paired, and the sides were measured at different times, so a difference may have "
@@ -56,36 +56,6 @@ _CHANGE = (
     "change: the typical ratio of a run after to a run before; the ratio of the two medians "
     "may differ"
 )
-
-
-def pairs(obs: Observations, baseline: Any = None) -> list[tuple[str, str]]:
-    """Return conditions that differ in the factors asked for alone, as (condition, baseline).
-
-    Each with each other, the later level first; or each with those that have the level `baseline`
-    of the first factor. Raises UsageError if no condition has that level.
-    """
-    name = (obs.asked or obs.by)[0]
-    candidates = [(a, b) for b, a in combinations(obs.names, 2)]
-    if baseline is not None:
-        level = factor(name).cast(baseline)
-        base = [c for c in obs.names if obs.at(c, name) == level]
-        if not base:
-            levels = ", ".join(map(str, dict.fromkeys(obs.conditions[name])))
-            raise UsageError(
-                f"no condition of {obs.metric} has {name} {baseline!r}, the baseline; levels: "
-                f"{levels}"
-            )
-        candidates = [(a, b) for a in obs.names if a not in base for b in base]
-    return [(a, b) for a, b in candidates if obs.same(a, b, *obs.asked, name)]
-
-
-def usual_level(obs: Observations) -> Any:
-    """Return the level of the first factor that others are compared with.
-
-    None where there is none.
-    """
-    factors = obs.asked or obs.by
-    return ordinary(obs, factors[0], asked=True) if factors else None
 
 
 def compare(
@@ -109,7 +79,7 @@ def compare(
         What `observe` takes, or raw logs: a file, a folder, a pattern. With `after`, `data` is the
         side before. A mapping of two names to data compares these two.
     metric : str, optional
-        Only this metric; needed with `by`.
+        Only this metric; default with `by`: each headline metric for which the factors vary.
     by : str or sequence of str, optional
         The factors whose levels are compared, among conditions that differ in nothing else.
         Comparisons that were not declared are exploratory. Default: the declared contrasts or, if
@@ -123,8 +93,9 @@ def compare(
     pattern
         As `netperf_lib.import_logs` takes it.
     contrasts : iterable of Contrast or mapping, optional
-        Contrasts to judge instead of the declared ones. If none is declared, these count as
-        declared.
+        Contrasts to judge instead of the declared ones, as ``{"metric": "throughput_bps", "a":
+        {"placement": "ppg"}, "b": {"placement": "same-zone"}}``. If none is declared, these count
+        as declared.
     margin : float, optional
         Ratios between 1/(1 + margin) and 1 + margin are equivalent (0.05 or "5 %"). Default: as
         declared, else 0.05.
@@ -147,74 +118,213 @@ def compare(
     >>> {str(c.verdict) for c in family} <= {"better", "worse", "equivalent", "inconclusive", "exploratory"}
     True
     """  # noqa: E501  (an example is one line)
-    margin = None if margin is None else read_margin(margin)
-    if after is not None or (by is None and isinstance(data, Mapping) and len(data) == 2):
-        sides = _two_sides(data, after, where, where_after, pattern)
-        return between(sides, metric, as_tuple(by), margin)
-    results = read_data(data, pattern)
-    if by is not None or isinstance(results, Observations):
-        return _by(results, metric, by or (), baseline, where or {}, margin)
-    if isinstance(results, Sequence | Mapping):
+    share = None if margin is None else read_margin(margin)
+    if isinstance(after, str) and after in METRICS:
         raise UsageError(
-            f"expected an experiment or its table of runs; got {len(results)}: "
+            f"{after!r} is a metric: write compare(data, metric={after!r}, by=…)"
+        )
+    if after is not None:
+        sides = _two_sides(data, after, where, where_after, pattern)
+        return between(sides, metric, as_tuple(by), share)
+    if by is None and isinstance(data, Mapping) and len(data) == 2:
+        sides = {str(name): measurement(one, pattern) for name, one in data.items()}
+        limited = {name: side.only(where) for name, side in sides.items()}
+        return between(limited, metric, (), share)
+    inside = getattr(data, "observations", data)
+    if isinstance(inside, Observations):
+        return _compare_observed(inside, by, baseline, share)
+    if isinstance(data, Sequence | Mapping) and not isinstance(data, str) and by is None:
+        raise UsageError(
+            f"expected an experiment or its table of runs; got {len(data)}: "
             "for two write compare(before, after)"
         )
-    if contrasts is not None or declared_contrasts(results):
-        family, chosen = judge_declared(results, metric, where, margin, contrasts)
-        if not chosen:
+    source = measurement(data, pattern)
+    check_levels(where or {})
+    if by is not None:
+        return _compare_levels(source, metric, by, baseline, where or {}, share)
+    if contrasts is not None or source.contrasts or source.added:
+        family, questions = judge_declared(source, metric, where, share, contrasts)
+        if not questions:
             about = [metric_of(metric).name] if metric else []
-            about += [f"{k}={v}" for k, v in (where or {}).items()]
+            about += [f"{name}={level}" for name, level in (where or {}).items()]
             raise UsageError(
                 f"no contrast is about {', '.join(about)}, with runs on both sides; "
                 "name a factor to compare"
             )
         return family
-    source = runs_of(results, where)
-    family, chosen = judged_by_rule(of_main_tools(source, metric), margin)
-    if not chosen:
+    some = source.only(where)
+    family, questions = judge_by_rule(some, of_main_tools(some, metric), share)
+    if not questions:
         raise UsageError(
             "the experiment declares no contrast, and each metric has one condition"
         )
-    return replace(family, notice=source.origin.notice)
+    return family
 
 
-def read_margin(margin: Any) -> float:
-    """Return a share, or a percentage as text; raises UsageError for anything else."""
+def judge_by_rule(
+    source: Measurement, observed: Sequence[Observations], margin: float | None = None
+) -> tuple[Family, list[Question]]:
+    """Return the judged family of an experiment without declared contrasts, and its questions."""
+    questions = questions_by_rule(observed, margin or MARGIN)
+    return _with_limits(judge_questions(questions, source), questions), questions
+
+
+def _with_limits(family: Family, questions: Sequence[Question]) -> Family:
+    """Return comparisons of throughput with what limits both sides: no verdict rests on it."""
+    limits: dict[int, Mapping[str, Any]] = {}
+    comparisons = []
+    for q, c in zip(questions, family, strict=True):
+        if q.obs is not None and q.metric.startswith("throughput"):
+            if id(q.obs) not in limits:
+                limits[id(q.obs)] = of_conditions(q.obs)
+            known = limits[id(q.obs)]
+            causes = [known[name].cause if name in known else "" for name in (q.a, q.b)]
+            c = replace(c, limited_by=(causes[0], causes[1]))
+        comparisons.append(c)
+    return replace(family, comparisons=tuple(comparisons))
+
+
+# -- declared contrasts ----------------------------------------------------------------------------
+
+
+def contrasts(
+    data: Any, about: str | None = None, metric: str | None = None
+) -> list[Contrast]:
+    """Return the contrasts that the experiment declares.
+
+    Optionally only those of `metric` or whose sides differ in `about`.
+
+    Raises UsageError if the table has no such factor.
+
+    Examples
+    --------
+    >>> len(npl.analysis.contrasts(exp, metric="throughput_bps"))
+    5
+    """
+    source = measurement(data)
+    if about is not None:
+        source.check_factors([about])
+    found = [c for c in source.contrasts if about in (None, factor_of(c))]
+    return [c for c in found if metric in (None, c.metric)]
+
+
+def as_contrast(c: Contrast | Mapping[str, Any]) -> Contrast:
+    """Return a contrast; StatsError if it is not valid."""
     try:
-        return float(TypeAdapter(Margin).validate_python(margin))
-    except ValidationError:
-        raise UsageError(
-            f"margin {margin!r}: write a share above 0 and below 1, for example 0.05 or '5 %'"
-        ) from None
+        return Contrast.model_validate(c)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        what = ": ".join([*map(str, problem["loc"]), problem["msg"]])
+        raise StatsError(f"not a contrast: {c!r} ({what})") from None
 
 
-# -- declared contrasts --------------------------------------------------------------------------
+def judge(
+    data: Data | Measurement,
+    contrasts: Iterable[Contrast | Mapping[str, Any]],
+    *,
+    alpha: float | None = None,
+    design: Literal["fixed", "sequential"] | None = None,
+    rounds: int | None = None,
+    declared: int | None = None,
+) -> Family:
+    """Judge the declared contrasts of a report from its runs.
+
+    Parameters
+    ----------
+    data : Results, DataFrame, path, or several of these
+        As `observe` takes it. A table has one row per run and attempt. Columns: ``experiment``,
+        ``deployment``, ``round``, ``order``, ``attempt``, ``status``, ``tool``, ``test``, the
+        factors, the metrics; runs that failed have null metrics. A missing column has a default
+        (one experiment, one deployment, first attempt, ok).
+    contrasts : iterable of dict or Contrast
+        As in the yaml: ``{"metric": …, "a": {factor: level}, "b": {factor: level}, "margin":
+        0.1}``, or against a threshold: ``{"metric": …, "a": {…}, "below": "1 ms"}``, ``{"metric":
+        …, "a": {…}, "at_least": "900 Mbit/s"}``, ``{"metric": …, "a": {…}, "at_least": "90 %",
+        "of": "10 Gbit/s"}`` (a number is in the unit of the metric). Margin: a share or a
+        percentage, default 0.05.
+    alpha : float, optional
+        Share of reports that may contain a false verdict; default: as declared, else 0.05.
+    design : {"fixed", "sequential"}, optional
+        "fixed": the number of rounds was chosen before the data, and this is the only look.
+        "sequential": rounds are added until the contrasts are settled; intervals then hold at all
+        looks together, so adding rounds is always allowed. Default: as declared, else "fixed".
+    rounds : int, optional
+        Rounds planned in each deployment: those not measured count as lost, and in a fixed design
+        any further rounds are not used. Default: as declared.
+    declared : int, optional
+        How many of the contrasts, from the first, share `alpha`; the others are exploratory: an
+        interval but no verdict. Default: all.
+
+    Returns
+    -------
+    Family
+        `Family.verdicts` in the order of `contrasts`.
+
+    Raises
+    ------
+    UsageError
+        No such factor or metric, an invalid contrast, or a table without runs.
+
+    Examples
+    --------
+    >>> exp = npl.read("data/recorded/lab-full")
+    >>> npl.analysis.judge(exp, exp.contrasts).counts
+    '264 runs ok, 0 failed, 0 excluded'
+    """
+    source = measurement(data)
+    if rounds is not None:
+        source = replace(source, planned=rounds)
+    if design is not None:
+        source = replace(source, sequential=design == "sequential")
+    every = list(map(as_contrast, contrasts))
+    kept = len(every) if declared is None else declared
+    family, _ = _judge_contrasts(source, every[:kept], every[kept:], alpha)
+    return family
+
+
+def _judge_contrasts(
+    source: Measurement,
+    declared: Sequence[Contrast],
+    added: Sequence[Contrast],
+    alpha: float | None = None,
+) -> tuple[Family, list[Question]]:
+    """Judge contrasts; those that were added are exploratory."""
+    if source.runs.empty:
+        raise StatsError(
+            "the table of runs is empty: nothing was measured, or nothing was ingested"
+        )
+    used, warnings = _planned_only(source)
+    questions = questions_of(used, declared)
+    for q in questions_of(used, added):
+        questions.append(replace(q, declared=False))
+    family = judge_questions(
+        questions,
+        used,
+        alpha=source.alpha if alpha is None else alpha,
+        sequential=source.sequential,
+    )
+    family = replace(family, warnings=(*warnings, *family.warnings))
+    return _with_limits(family, questions), questions
 
 
 def judge_declared(
-    data: Data,
+    source: Measurement,
     metric: str | None = None,
     where: Mapping[str, Any] | None = None,
     margin: float | None = None,
     contrasts: Iterable[Contrast | Mapping[str, Any]] | None = None,
-) -> tuple[Family, list[Sides]]:
+) -> tuple[Family, list[Question]]:
     """Judge contrasts; every one that was declared before the data, shown or not, shares the error.
 
     Shown are the declared ones, or `contrasts`, about the metric and between conditions with the
     levels `where`. Another margin, or what was declared later, is another question: exploratory.
     """
-    check_levels(where or {})
-    source, levels = (
-        Observed.of(data),
-        {f: wished(f, wish) for f, wish in (where or {}).items()},
-    )
-    origin, declared, warnings = source.origin, declared_contrasts(source), []
-    asked = [*declared, *(data.added if isinstance(data, Results) else ())]
+    source.check_factors(where or {})
+    declared = list(source.contrasts)
+    asked = [*declared, *source.added]
+    warnings = []
     if contrasts is not None:
-        given = (
-            c if isinstance(c, Contrast) else {"metric": metric, **c} for c in contrasts
-        )
-        asked = [_as_declared(as_contrast(c), declared) for c in given]
+        asked = _named(contrasts, metric, declared)
         if not declared:
             declared = asked
             warnings.append(
@@ -227,57 +337,188 @@ def judge_declared(
                 "exploratory, for another margin was declared: for verdicts leave margin out"
             )
         asked = [c.model_copy(update={"margin": margin}) for c in asked]
-    every = [*declared, *(c for c in asked if c not in declared)]
-    looked = origin.looked or origin.declared.get("design") == "sequential"
-    judged = judge(
-        source,
-        every,
-        alpha=float(origin.declared.get("alpha") or ALPHA),
-        design="sequential" if looked else None,
-        declared=len(declared),
-    )
-    pairs = paired_conditions(source, asked)
-    found = [
-        (p, judged[every.index(c)])
-        for p, c in zip(pairs, asked, strict=True)
-        if _is_within(p, levels)
-    ]
-    if left := len(pairs) - len(found):
-        words = ", ".join(f"{k}={v}" for k, v in (where or {}).items())
+    added = [c for c in asked if c not in declared]
+    family, questions = _judge_contrasts(source, declared, added)
+    shown, chosen, left = list[Comparison](), list[Question](), 0
+    for q, c in zip(questions, family, strict=True):
+        if q.contrast not in asked:
+            continue
+        if _is_within(q, where or {}):
+            shown.append(c)
+            chosen.append(q)
+        else:
+            left += 1
+    if left:
+        levels = ", ".join(f"{name}={level}" for name, level in (where or {}).items())
         warnings.append(
-            f"{plural(left, 'contrast')} left out: no runs with {words} on both sides"
+            f"{plural(left, 'contrast')} left out: no runs with {levels} on both sides"
         )
     family = replace(
-        judged,
-        comparisons=tuple(c for _, c in found),
-        experiment=str(origin.declared.get("name") or ""),
-        warnings=(*warnings, *judged.warnings),
-        notice=origin.notice,
+        family, comparisons=tuple(shown), warnings=(*warnings, *family.warnings)
     )
-    return family, [p for p, _ in found]
+    return family, chosen
 
 
-def _as_declared(c: Contrast, declared: Iterable[Contrast]) -> Contrast:
-    """Return the declared contrast that asks the same, or the contrast itself."""
-    unsaid = {"question", "margin"} - (c.model_fields_set - {"question"})
-    asked = c.model_dump(exclude=unsaid)
-    return next((d for d in declared if d.model_dump(exclude=unsaid) == asked), c)
+def _named(
+    contrasts: Iterable[Contrast | Mapping[str, Any]],
+    metric: str | None,
+    declared: Sequence[Contrast],
+) -> list[Contrast]:
+    """Return contrasts that were named with the analysis: a declared one that asks the same."""
+    found = []
+    for given in contrasts:
+        if not isinstance(given, Contrast | Mapping):
+            raise UsageError(
+                "a contrast is a mapping, as {'metric': 'throughput_bps', 'a': {'placement': "
+                f"'ppg'}}, 'b': {{'placement': 'same-zone'}}}}; got {given!r}"
+            )
+        if isinstance(given, Mapping):
+            given = {"metric": metric, **given}
+        c = as_contrast(given)
+        unsaid = {"question", "margin"} - (c.model_fields_set - {"question"})
+        asked = c.model_dump(exclude=unsaid)
+        same = [one for one in declared if one.model_dump(exclude=unsaid) == asked]
+        found.append(same[0] if same else c)
+    return found
 
 
-def _is_within(p: Sides, levels: Mapping[str, Sequence[Any]]) -> bool:
+def _planned_only(source: Measurement) -> tuple[Measurement, list[str]]:
+    """Return the runs of the planned rounds, and a note on those beyond them.
+
+    In a fixed design the number of rounds was chosen before the data.
+    """
+    if not source.planned or source.sequential:
+        return source, []
+    runs = source.runs
+    deployments = numbered(runs, ["experiment", "deployment"])
+    late = runs["round"].groupby(deployments).rank(method="dense") > source.planned
+    if not late.any():
+        return source, []
+    beyond = runs.loc[late, ["experiment", "deployment", "round"]].drop_duplicates()
+    note = (
+        f"{plural(len(beyond), 'round')} beyond the {source.planned} planned are not used: "
+        "to add rounds until contrasts are settled, use a sequential design"
+    )
+    return replace(source, runs=runs[~late].reset_index(drop=True)), [note]
+
+
+def questions_of(source: Measurement, contrasts: Iterable[Contrast]) -> list[Question]:
+    """Return the questions that contrasts ask.
+
+    Raises UsageError where a side names several conditions, or what is no factor.
+    """
+    # contrasts of one metric mostly stand on the same observations
+    seen: dict[tuple[Any, ...], Observations | None] = {}
+
+    def observed(metric: str, by: tuple[str, ...], pool: str) -> Observations | None:
+        key = metric, by, pool
+        if key not in seen:
+            try:
+                seen[key] = observe(source, metric, by, pool=pool or ())
+            except NothingToReport:
+                seen[key] = None
+        return seen[key]
+
+    questions = []
+    for c in contrasts:
+        named = {**c.a, **(c.b or {})}
+        # the pairs of hosts of one condition are merged by round, unless a side names them
+        pool = "" if any(name.startswith(HOSTS) for name in named) else "pairs"
+        obs = observed(c.metric, (), pool)
+        if obs is not None:
+            source.check_factors(named)
+            # what is named splits, even if it would not by itself
+            several = [name for name in named if (obs.facts[name] == SEVERAL).any()]
+            obs = observed(c.metric, tuple(several), pool)
+        a = _condition(obs, c.a)
+        b = "" if c.b is None else _condition(obs, c.b)
+        questions.append(declared_question(c, obs, a, b))
+    return questions
+
+
+def _condition(obs: Observations | None, side: Mapping[str, Any]) -> str:
+    """Return the condition that a side names; empty if none, UsageError if several."""
+    if obs is None:
+        return ""
+    names = obs.matching(side)
+    if len(names) > 1:
+        # nothing is pooled behind the reader's back
+        differ = in_words(varying(obs.conditions.loc[names].map(repr), obs.by))
+        what = levels_text(side) or "a side without levels"
+        raise UsageError(
+            f"{obs.metric}: {what} names {len(names)} conditions; name also {differ}"
+        )
+    return names[0] if names else ""
+
+
+def _is_within(q: Question, where: Mapping[str, Any]) -> bool:
     """Return whether all runs of both sides have these levels."""
-    if p.obs is None:
-        return True
-    check_factors(p.obs, levels)
-    conditions = [c for c in (p.a, p.b) if c]
-    return all(p.obs.at(c, f) in wish for c in conditions for f, wish in levels.items())
+    for name, wish in where.items():
+        levels = wished(name, wish)
+        for condition in filter(None, q.conditions):
+            if q.obs is not None and q.obs.at(condition, name) not in levels:
+                return False
+    return True
 
 
-# -- the levels of a factor ----------------------------------------------------------------------
+# -- the levels of a factor ------------------------------------------------------------------------
 
 
-def _by(
-    results: Data,
+def pairs(obs: Observations, baseline: Any = None) -> list[tuple[str, str]]:
+    """Return conditions that differ in the factors asked for alone, as (condition, baseline).
+
+    Each with each other, the later level first; or each with those that have the level `baseline`
+    of the first factor. Raises UsageError if no condition has that level.
+    """
+    name = (obs.asked or obs.by)[0]
+    candidates = [(a, b) for b, a in combinations(obs.names, 2)]
+    if baseline is not None:
+        base = obs.matching({name: baseline})
+        if not base:
+            levels = ", ".join(map(str, obs.levels_of(name)))
+            raise UsageError(
+                f"no condition of {obs.metric} has {name} {baseline!r}, the baseline; levels: "
+                f"{levels}"
+            )
+        candidates = [(a, b) for a, b in product(obs.names, base) if a not in base]
+    return [(a, b) for a, b in candidates if obs.same(a, b, *obs.asked, name)]
+
+
+def _questions(obs: Observations, baseline: Any, margin: float) -> list[Question]:
+    """Return the questions on the levels of the factors that were asked for."""
+    names = obs.asked or obs.by
+    if baseline is None and names:
+        baseline = usual_level(obs, names[0])
+    compared = names[0] if len(names) == 1 else ""
+    questions = []
+    for a, b in pairs(obs, baseline):
+        questions.append(question(obs, a, b, margin=margin, factor=compared))
+    if not questions:
+        raise UsageError(
+            f"nothing to compare: no two conditions of {obs.metric} differ in "
+            f"{', '.join(names)} alone"
+        )
+    return [replace(q, declared=False) for q in questions]
+
+
+def _compare_observed(
+    obs: Observations,
+    by: str | Sequence[str] | None,
+    baseline: Any,
+    margin: float | None,
+) -> Family:
+    """Judge the levels of what was observed; nobody knows what was declared of it."""
+    observe(obs, None, by or ())  # another factor is an error
+    if obs.asked or obs.by:
+        questions = _questions(obs, baseline, margin or MARGIN)
+        source = Measurement(obs.runs, (), origin=obs.origin)
+        family = judge_questions(questions, source)
+        return replace(_with_limits(family, questions), warnings=obs.notes)
+    raise UsageError(f"nothing to compare: {obs.metric} has one condition")
+
+
+def _compare_levels(
+    source: Measurement,
     metric: str | None,
     by: str | Sequence[str],
     baseline: Any,
@@ -285,40 +526,75 @@ def _by(
     margin: float | None,
 ) -> Family:
     """Judge every level of some factors: as the report does where declared, else exploratory."""
-    if metric is None and not isinstance(results, Observations):
-        raise UsageError(
-            "a comparison by a factor needs a metric, for example throughput_bps"
-        )
-    obs = observe(results, metric, by, where=where)
-    level = usual_level(obs) if baseline is None else baseline
-    asked = obs.asked or obs.by
-    name = asked[0] if len(asked) == 1 else ""
-    margin_used = margin or MARGIN
-    chosen = [Sides(obs, a, b, margin_used, factor=name) for a, b in pairs(obs, level)]
-    if not chosen:
-        names = ", ".join(obs.asked or obs.by)
-        raise UsageError(
-            f"nothing to compare: no two conditions of {obs.metric} differ in {names} alone"
-        )
-    family = judge_pairs(chosen, declared=False)
-
-    def sides(c: Contrast) -> frozenset[str]:
-        return frozenset(obs.condition(side) for side in (c.a, c.b))
-
+    every = _observed_by(source, metric, by, where)
+    asked: list[Question] = []
+    notes: list[str] = []
+    for obs in every:
+        asked += _questions(obs, baseline, margin or MARGIN)
+        notes += obs.notes
+    family = _with_limits(judge_questions(asked, source), asked)
+    notes += family.warnings
+    known: dict[tuple[str, frozenset[str]], Comparison] = {}
     # several experiments may declare different contrasts
-    several = isinstance(results, Observations | Sequence | Mapping)
-    declared = [] if several else declared_contrasts(results)
-    both = [frozenset((p.a, p.b)) for p in chosen]
-    if any(sides(c) in both for c in declared if c.metric == obs.metric):
-        report, known = judge_declared(results, obs.metric, where, margin)
-        judged = {
-            sides(p.contrast): c for p, c in zip(known, report, strict=True) if p.contrast
-        }
-        shown = [judged.get(names, c) for names, c in zip(both, family, strict=True)]
-        family = replace(report, comparisons=tuple(shown))
-    return replace(
-        family, warnings=(*family.warnings, *obs.notes), notice=obs.origin.notice
-    )
+    if any(_is_declared(obs, source.contrasts, asked) for obs in every):
+        report, questions = judge_declared(source, metric, where, margin)
+        for obs in every:
+            known |= _by_conditions(obs, questions, report)
+    shown, declared = [], 0
+    for q, c in zip(asked, family, strict=True):
+        key = q.metric, frozenset(q.conditions)
+        shown.append(known.get(key, c))
+        declared += key in known
+    if declared:
+        family = replace(family, declared=report.declared)
+        notes = [*report.warnings, *notes]
+    return replace(family, comparisons=tuple(shown), warnings=tuple(dict.fromkeys(notes)))
+
+
+def _is_declared(
+    obs: Observations, contrasts: Iterable[Contrast], questions: Sequence[Question]
+) -> bool:
+    """Return whether any contrast is about the conditions of a question."""
+    asked = [{*q.conditions} for q in questions if q.obs is obs]
+    some = [c for c in contrasts if c.metric == obs.metric and c.b is not None]
+    return any({obs.condition(c.a), obs.condition(c.b)} in asked for c in some)
+
+
+def _observed_by(
+    source: Measurement,
+    metric: str | None,
+    by: str | Sequence[str],
+    where: Mapping[str, Any],
+) -> list[Observations]:
+    """Return the observations of a metric, or of each headline metric, by some factors."""
+    if metric is not None:
+        return [observe(source, metric, by, where=where)]
+    source.check_factors(as_tuple(by))
+    found, problems = [], []
+    for obs in of_main_tools(source):
+        try:
+            found.append(observe(source, obs.metric, by, where=where or obs.where))
+        except NothingToReport as error:
+            problems.append(error)
+    if not found:
+        raise next(
+            iter(problems), NothingToReport("no complete run has a headline metric")
+        )
+    return found
+
+
+def _by_conditions(
+    obs: Observations, questions: Sequence[Question], report: Sequence[Comparison]
+) -> dict[tuple[str, frozenset[str]], Comparison]:
+    """Return what the report says of two conditions, in either direction."""
+    known = {}
+    for q, c in zip(questions, report, strict=True):
+        if q.contrast is None or q.contrast.b is None or q.metric != obs.metric:
+            continue
+        a, b = obs.condition(q.contrast.a), obs.condition(q.contrast.b)
+        if a and b:
+            known[obs.metric, frozenset((a, b))] = c
+    return known
 
 
 def asked_about(
@@ -329,40 +605,38 @@ def asked_about(
     With `where` only those whose sides name these levels: a part of a condition is not what was
     declared.
     """
-    ends = {f for both in ENDS for f in both}
-    held = {*where} - {*obs.asked}
-
-    def relevant(c: Contrast) -> bool:
-        sides = [side for side in (c.a, c.b) if side is not None]
-        differ = {
-            f for side in sides for f in side if c.b is None or c.a.get(f) != c.b.get(f)
-        }
+    ends = {name for pair in ENDS for name in pair}
+    wanted = {*where} - {*obs.asked}
+    found = []
+    for c in contrasts:
+        if c.metric != obs.metric:
+            continue
+        sides = sides_of(c)
+        differ = differing(sides)
         asked = factor_of(c) in obs.asked or (differ and differ <= {*obs.asked, *ends})
-        whole = all(held <= side.keys() and obs.matching(side) for side in sides)
-        return bool((asked or not obs.asked) and whole)
+        whole = all(wanted <= side.keys() and obs.matching(side) for side in sides)
+        if (asked or not obs.asked) and whole:
+            found.append(c)
+    return found
 
-    return [c for c in contrasts if c.metric == obs.metric and relevant(c)]
 
-
-# -- two measurements ----------------------------------------------------------------------------
+# -- two measurements ------------------------------------------------------------------------------
 
 
 def _two_sides(
     data: Any,
-    after: Data | None,
+    after: Data,
     where: Mapping[str, Any] | None,
     where_after: Mapping[str, Any] | None,
     pattern: str | None,
-) -> dict[str, Observed]:
+) -> dict[str, Measurement]:
     """Return the runs before and after, by name."""
-    if after is None:
-        return {str(name): runs_of(one, where, pattern) for name, one in data.items()}
-    names = [_name(side) for side in (data, after)]
-    if names[0] == names[1]:
-        names = [f"{names[0]} (before)", f"{names[1]} (after)"]
-    first = runs_of(data, where, pattern)
-    second = runs_of(after, where if where_after is None else where_after, pattern)
-    return {names[0]: first, names[1]: second}
+    one, two = _name(data), _name(after)
+    if one == two:
+        one, two = f"{one} (before)", f"{two} (after)"
+    first = measurement(data, pattern).only(where)
+    second = measurement(after, pattern)
+    return {one: first, two: second.only(where if where_after is None else where_after)}
 
 
 def _name(data: Data) -> str:
@@ -372,7 +646,7 @@ def _name(data: Data) -> str:
 
 
 def between(
-    sides: Mapping[str, Observed],
+    sides: Mapping[str, Measurement],
     metric: str | None = None,
     by: Sequence[str] = (),
     margin: float | None = None,
@@ -386,94 +660,97 @@ def between(
     for name, side in sides.items():
         if side.runs.empty:
             raise UsageError(f"{name}: there are no runs to compare")
-    (before, one), (after, two) = ((name, side.runs) for name, side in sides.items())
-    again = _shared(one, two)
+    (before, one), (after, two) = sides.items()
     notes = [f"{after} against {before}: {_TIME}"]
-    if again.all() and len(one) == len(two):
+    again = _shared(one.runs, two.runs)
+    if again.all() and len(one.runs) == len(two.runs):
         notes = [f"{after} against {before}: both sides are the same runs"]
     elif again.all():
         raise UsageError(f"every run of {after} is one of {before}: nothing to compare")
     elif again.any():
-        two = two[~again].reset_index(drop=True)
-        sides = {before: sides[before], after: replace(sides[after], runs=two)}
+        two = replace(two, runs=two.runs[~again].reset_index(drop=True))
         runs = plural(int(again.sum()), "run")
         notes.append(f"{runs} of {after} are those of {before}, and count once")
-    levels = {
-        f: [_levels(side, f) for side in (one, two)] for f in dimensions({**one, **two})
-    }
-    both = [f for f in levels if f in one and f in two]
-    if unknown := [f for f in by if f not in both]:
-        raise no_factor(unknown[0], two[both])
-    changed = [
-        f for f in levels if not (by or f in HOSTS or set.intersection(*levels[f]))
-    ]
-    asked = (MEASUREMENT, *(f for f in by if len(set.union(*levels[f])) > 1))
-    every = [
-        replace(observe(sides, m, asked, pool=changed), asked=(MEASUREMENT,))
-        for m in _common(one, two, metric)
-    ]
-    if not every:
+    both = together({before: one, after: two})
+    unknown = [name for name in by if name not in one.factors or name not in two.factors]
+    if unknown:
+        raise no_factor(unknown[0], two.runs, two.factors)
+    levels = _levels(one, two)
+    changed = [name for name in levels if not by and _is_changed(name, *levels[name])]
+    asked = [MEASUREMENT, *varying(both.runs, by)]
+    metrics = _common(one, two, metric)
+    if not metrics:
         raise NothingToReport(f"{before} and {after} have no metric in common")
-    chosen = [
-        Sides(obs, a, b, margin or MARGIN, factor=MEASUREMENT)
-        for obs in every
-        for a, b in pairs(obs, before)
-    ]
-    notes += [_CHANGE]
-    for f in changed:
-        words = (
-            ", ".join(sorted(map(factor(f).level_words, side))) for side in levels[f]
-        )
-        notes.append("changed: {}: {} before, {} after".format(f, *words))
-    notes += _alone(every, chosen)
-    family = judge_pairs(chosen)
-    said = (UNPAIRED, QUOTIENT)
-    comparisons = [
-        replace(c, warnings=tuple(w for w in c.warnings if w not in said)) for c in family
-    ]
+    questions: list[Question] = []
+    lonely: dict[str, None] = {}
+    for name in metrics:
+        obs = observe(both, name, asked, pool=changed)
+        obs = replace(obs, asked=(MEASUREMENT,))
+        compared = pairs(obs, before)
+        for a, b in compared:
+            q = question(obs, a, b, margin=margin or MARGIN, factor=MEASUREMENT)
+            questions.append(q)
+        lonely |= dict.fromkeys(_only_one(obs, compared))
+    notes.append(_CHANGE)
+    for name in changed:
+        first, second = (", ".join(_words(name, side)) for side in levels[name])
+        notes.append(f"changed: {name}: {first} before, {second} after")
+    family = _with_limits(judge_questions(questions, both), questions)
     return replace(
         family,
-        comparisons=tuple(comparisons),
         experiment=f"{after} against {before}",
-        warnings=(*notes, *family.warnings),
-        notice=joined([sides[after].origin, sides[before].origin]).notice,
+        warnings=(*notes, *lonely, *family.warnings),
     )
 
 
-def _levels(side: pd.DataFrame, name: str) -> set[Any]:
-    return {plain(v) for v in side[name].unique()} if name in side else {None}
+def _is_changed(name: str, before: set[Any], after: set[Any]) -> bool:
+    """Return whether a factor has no level in common on the two sides: that was changed."""
+    return name not in HOSTS and not before & after
 
 
-def _common(before: pd.DataFrame, after: pd.DataFrame, metric: str | None) -> list[str]:
+def _only_one(obs: Observations, compared: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the conditions that only one of two measurements has, in words."""
+    words = obs.called([name for name in obs.by if name != MEASUREMENT])
+    both = {name for pair in compared for name in pair}
+    alone = [name for name in obs.names if name not in both]
+    return [f"only in {obs.at(name, MEASUREMENT)}: {words[name]}" for name in alone]
+
+
+def _words(name: str, levels: set[Any]) -> list[str]:
+    return sorted(map(factor(name).level_words, levels))
+
+
+def _levels(one: Measurement, two: Measurement) -> dict[str, tuple[set[Any], set[Any]]]:
+    """Return the levels that each factor has on both sides."""
+    levels = {}
+    for name in dict.fromkeys([*one.factors, *two.factors]):
+        if factor(name).role != "condition":
+            continue
+        sides = []
+        for side in (one.runs, two.runs):
+            column = side[name].unique() if name in side else [None]
+            sides.append(set(map(plain, column)))
+        levels[name] = sides[0], sides[1]
+    return levels
+
+
+def _common(before: Measurement, after: Measurement, metric: str | None) -> list[str]:
     """Return the metrics of both sides; the sender's throughput where no receiver's is known."""
     asked = COMPARED if metric is None else [metric_of(metric).name]
-    sides = [ok_runs(side) for side in (before, after)]
-    names = [m for m in asked if all(m in s and s[m].notna().any() for s in sides)]
+    names = before.measured(after.measured(asked))
     if "throughput_bps" in names and metric is None:
-        names = [m for m in names if m != "throughput_sent_bps"]
+        names = [name for name in names if name != "throughput_sent_bps"]
     return names
 
 
 def _shared(one: pd.DataFrame, two: pd.DataFrame) -> pd.Series[bool]:
     """Return which runs of the second side are among the first: by what they hold, not by name."""
     names = ("experiment", "run_id", "started_utc", *COMPARED)
-    both = [c for c in names if c in one and c in two]
-    if "run_id" not in both:
-        return pd.Series(data=False, index=two.index)
-    held = (side[both].astype(str).fillna("") for side in (one, two))
-    first, second = (rows.agg("|".join, axis=1) for rows in held)
-    return second.isin(first)
-
-
-def _alone(every: Sequence[Observations], chosen: Sequence[Sides]) -> list[str]:
-    """Return the conditions that only one side has, in words."""
-    compared = {(p.obs, name) for p in chosen for name in (p.a, p.b)}
-    notes = []
-    for obs in every:
-        words = level_names(obs, [f for f in obs.by if f != MEASUREMENT])
-        alone = [c for c in obs.names if (obs, c) not in compared]
-        notes += [f"only in {obs.at(c, MEASUREMENT)}: {words[c]}" for c in alone]
-    return list(dict.fromkeys(notes))
+    both = [name for name in names if name in one and name in two]
+    number = pd.concat([one[both], two[both]], ignore_index=True)
+    rows = pd.Series(numbered(number, both))
+    again = rows[len(one) :].isin(rows[: len(one)]).set_axis(two.index)
+    return again & two["run_id"].notna()
 
 
 def compared_table(family: Family) -> Table:
@@ -489,16 +766,15 @@ def compared_table(family: Family) -> Table:
     one, two = sides.pop() if len(sides) == 1 else ("baseline", "condition")
     rows = []
     for c in family:
-        after, before = (format_value(v, unit_of(c.metric)) for v in c.medians)
-        change = f"{effect(c.ratio)} ({span(c.ratio, c.low, c.high)})".removesuffix(
-            " (–)"
-        )
+        after, before = (format_value(value, unit_of(c.metric)) for value in c.medians)
+        change, interval = effect(c.ratio), span(c.ratio, c.low, c.high)
+        if interval != "–":
+            change = f"{change} ({interval})"
         rows.append(
             (c.context or c.label, c.quantity, before, after, change, str(c.verdict))
         )
     names = ("condition", "metric", one, two, "change", "verdict")
     frame = pd.DataFrame(rows, columns=list(names))
     caption = "Median of each side, the change with its interval, and the verdict."
-    return Table.of(
-        frame, caption, columns={n: n if n in (one, two) else n.title() for n in names}
-    )
+    heads = {name: name if name in (one, two) else name.title() for name in names}
+    return Table.of(frame, caption, columns=heads)

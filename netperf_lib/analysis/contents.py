@@ -21,11 +21,13 @@ from ..experiment.factors import dimensions, factor, sort_levels
 from ..experiment.model import Contrast
 from ..experiment.placements import PLACEMENTS, is_place
 from ..metrics import METRICS, plural
+from .compare import contrasts
 from .history import measurements, name_of
 from .observe import observe
 from .pairs import has_pairs
 from .runs import LENGTHS, headline_metrics, ok_runs, without_sent
-from .words import capital, contrasts, factor_of, heading
+from .verdicts import factor_of
+from .words import capital, heading
 
 LONG_H, OVER_TIME_H = 10.0, 6.0
 """Hours from which on one measurement is shown over time: of a data root, and in its own report."""

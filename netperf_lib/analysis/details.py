@@ -12,8 +12,9 @@ from ..experiment.factors import FACTORS, factor
 from ..experiment.placements import PLACES
 from ..metrics import format_value
 from ..metrics import metric as metric_of
-from .observe import Data, Observations, condition_names, level_names, observe
-from .runs import HOSTS, headline_metrics, ok_runs
+from .observe import Observations, level_names, observe
+from .runs import HOSTS, Data, headline_metrics, ok_runs
+from .words import condition_names
 
 
 def places(data: Any) -> list[str] | None:

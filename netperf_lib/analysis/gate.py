@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ..errors import NetperfError
-from .comparison import Family
+from .verdicts import Family
 
 
 class GateError(NetperfError):

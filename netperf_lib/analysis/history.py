@@ -18,11 +18,10 @@ from ..errors import NothingToReport
 from ..metrics import MARGIN, format_value, plural
 from ..metrics import metric as metric_of
 from .details import levels_words
-from .observe import Data, observe
-from .result import log_size, percent, size_words
-from .runs import MEASUREMENT, headline_metrics
+from .observe import observe
+from .runs import MEASUREMENT, Data, headline_metrics
 from .series import changes
-from .words import Headline, Words
+from .words import Headline, Words, log_size, percent, size_words
 
 CHANGE_ALPHA = 0.0025
 """False-alarm rate of the changes of one page: of real days without a change, few report one."""

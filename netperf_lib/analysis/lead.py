@@ -34,17 +34,16 @@ from ..metrics import (
     plural,
     rounds_required,
 )
-from .compare import judge_declared
-from .comparison import Comparison, Family
-from .families import judged_by_rule, of_main_tools, other_factors, usual
+from .caveats import NOTICEABLE, lost_share
+from .compare import judge_by_rule, judge_declared
 from .history import ask_history
-from .judging import NOTICEABLE, Sides, lost_share
 from .limits import limit_sentences, of_conditions
-from .observe import PAIR, Data, Observations, is_label, level_names, observe
-from .result import log_size, size_words, value_words
-from .runs import read_data, runs_of, states, table_of
+from .observe import Observations, is_label, level_names, observe
+from .rule import of_main_tools, other_factors, usual
+from .runs import PAIR, Data, measurement, states, table_of
 from .streams import filled
-from .words import Words, capital, contrasts, factor_of, span
+from .verdicts import Comparison, Family, Question, declared_question, factor_of
+from .words import Words, capital, log_size, size_words, span, value_words
 
 FACTOR_ORDER = (
     "placement",
@@ -299,20 +298,19 @@ def lead_paragraph(
     >>> npl.analysis.lead_paragraph(exp).lines[-1][:57]
     'Limits: The link limits throughput on 4 of 13 conditions.'
     """
-    results = read_data(data, pattern)
-    source = runs_of(results, where)
-    added = results.added if isinstance(results, Results) else ()
-    used = [c for c in (*contrasts(source), *added) if metric in (None, c.metric)]
+    whole = measurement(data, pattern)
+    source = whole.only(where)
+    contrasts = (*whole.contrasts, *whole.added)
+    used = [c for c in contrasts if metric in (None, c.metric)]
     observed = of_main_tools(source, metric, used)
     declared = bool(used)
     if declared:
-        family, judged = judge_declared(results, metric, where, margin)
-        used = [p.contrast for p in judged if p.contrast]
+        family, judged = judge_declared(whole, metric, where, margin)
+        used = [q.contrast for q in judged if q.contrast]
         pairs = [_pair(observed, c) for c in used]
     else:
-        family, pairs = judged_by_rule(observed, margin)
-        family = replace(family, notice=source.origin.notice)
-        used = [p.as_contrast() for p in pairs]
+        family, pairs = judge_by_rule(source, observed, margin)
+        used = [q.as_contrast() for q in pairs]
     w = Writer()
     _thresholds(w, family, pairs)
     findings = _findings(family, pairs)
@@ -368,20 +366,20 @@ def _opening(one: Results) -> tuple[float, Words]:
     return float(good.mean()), Words.line(f"{one.name}{when}", " ".join(words))
 
 
-def _pair(observed: Sequence[Observations], contrast: Contrast) -> Sides:
+def _pair(observed: Sequence[Observations], contrast: Contrast) -> Question:
     """The conditions of a contrast; none if a side names no single one: it is left to its page."""
     for obs in observed:
         one, two = obs.condition(contrast.a), obs.condition(contrast.b)
         if obs.metric == contrast.metric and one and (two or contrast.b is None):
-            return Sides(obs, one, two, contrast=contrast)
-    return Sides(None, "", "", contrast=contrast)
+            return declared_question(contrast, obs, one, two)
+    return declared_question(contrast, None, "", "")
 
 
-def _findings(family: Iterable[Comparison], pairs: Iterable[Sides]) -> list[Finding]:
+def _findings(family: Iterable[Comparison], pairs: Iterable[Question]) -> list[Finding]:
     """The comparisons of two levels of one factor."""
     rows: dict[int, Finding] = {}
     for index, (result, pair) in enumerate(zip(family, pairs, strict=True)):
-        obs, one, two = pair.conditions
+        obs, one, two = pair.obs, pair.a, pair.b
         for name in obs.factors if obs and two else ():
             if (
                 obs
@@ -563,14 +561,16 @@ def _share(w: Writer, obs: Observations, condition: str) -> str:
 # -- lines ---------------------------------------------------------------------------------------
 
 
-def _thresholds(w: Writer, family: Iterable[Comparison], pairs: Iterable[Sides]) -> None:
+def _thresholds(
+    w: Writer, family: Iterable[Comparison], pairs: Iterable[Question]
+) -> None:
     """``9 of 9 runs are below 1 ms (largest 411 µs)``.
 
     Contrasts with one limit are counted together.
     """
     groups: dict[Any, list[str]] = {}
     for result, pair in zip(family, pairs, strict=True):
-        if pair.obs and pair.limit and (c := pair.contrast):
+        if pair.obs and pair.threshold is not None and (c := pair.contrast):
             words = f"{c.at_least} of {c.of}" if c.of else ""
             key = pair.obs, c.below is None, result.threshold, words
             groups.setdefault(key, []).append(pair.a)
@@ -722,7 +722,7 @@ def _recommendation(
         if against := _contradiction(x, findings):
             return against
     lost = max(
-        (lost_share(x.obs, [x.condition]) for x in good if x.obs.unit == "bps"), default=0
+        (lost_share(x.obs, x.condition) for x in good if x.obs.unit == "bps"), default=0
     )
     if lost > NOTICEABLE:
         return f"but {format_value(lost, 'ratio')} of the datagrams are lost"

@@ -16,8 +16,8 @@ import pandas as pd
 
 from ..experiment.factors import plain, read_rate
 from ..metrics import format_value, plural
-from .observe import Data, Observations, observe
-from .runs import runs_of
+from .observe import Observations, observe
+from .runs import Data, measurement
 from .tables import Table
 from .words import UNKNOWN, Headline, capital
 
@@ -246,7 +246,7 @@ def limits(
     >>> [one.cause for one in limits("data/recorded/lab-full", where=small)]
     ['receive window']
     """
-    source = data if isinstance(data, Observations) else runs_of(data)
+    source = data if isinstance(data, Observations) else measurement(data)
     names = ["throughput_bps", "throughput_sent_bps"]
     counts = source.runs.reindex(columns=names).count()
     sent_alone = counts["throughput_sent_bps"] > 0 and counts["throughput_bps"] == 0

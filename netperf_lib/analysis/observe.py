@@ -1,98 +1,86 @@
 """Which runs make a condition: the one place that decides it.
 
-A question projects the runs on some factors. Whatever else varies is the residue: it splits the
-conditions, and a note says so. Nothing is held at a level or pooled unless ``where`` or ``pool``
-says it. The model is the package benchproc of golang.org/x/perf (``Projection``, ``Residue``).
+A condition is one level of each factor that splits. A question names some factors; whatever else
+varies is the residue: it splits too, and a note says so. Nothing is pooled unless ``pool`` says it,
+and no run is left out unless ``where`` says it. The model is the package benchproc of
+golang.org/x/perf (``Projection``, ``Residue``).
 """
 
 from __future__ import annotations
 
-import os
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from itertools import product
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from ..errors import NothingToReport, UsageError
-from ..experiment.factors import (
-    FACTORS,
-    LOG_NAME,
-    Factor,
-    factor,
-    is_address,
-    level_words,
-    plain,
-    sort_levels,
-)
+from ..experiment.factors import FACTORS, factor, plain, sort_levels
 from ..experiment.origin import Origin
 from ..metrics import METRICS, PAGES, in_words, plural
 from ..metrics import metric as metric_of
-from .median_ci import LONG_SERIES, MedianInterval, level
+from .intervals import LONG_SERIES, NO_LEVEL, Floats, Level, level
 from .runs import (
     ENDS,
     HOSTS,
     MEASUREMENT,
-    MOST_LEVELS,
+    PAIR,
     UNIT,
-    Bools,
-    Codes,
-    Observed,
+    Data,
+    Measurement,
     check_levels,
-    combined,
-    factorized,
     has_level,
-    no_factor,
+    measurement,
+    numbered,
     states,
+    varying,
     wished,
 )
-from .samples import merged
 from .tables import Table
+from .words import SEVERAL, condition_names, label
 
 if TYPE_CHECKING:
     from ..experiment.model import Contrast
 
-
-class HasRuns(Protocol):
-    """An experiment, several experiments, observations, an answer."""
-
-    @property
-    def runs(self) -> pd.DataFrame:
-        """The table of runs."""
-
-
-Data: TypeAlias = "HasRuns | pd.DataFrame | str | os.PathLike[str] | Mapping[str, Any]"
-"""What can be observed: an experiment, runs, a folder; or names with them, which adds a factor."""
-
-PAIR = "pair"
-"""The factors that describe the two ends of a path are one."""
-SEVERAL = "(several)"
-"""Stands in `Observations.facts` for a factor that varies within a condition."""
 PAIRS = (
     *HOSTS,
-    *(f"{host}_{zone}" for zone in ("zone", "zone_physical") for host in HOSTS),
+    "client_zone",
+    "server_zone",
+    "client_zone_physical",
+    "server_zone_physical",
 )
 """What ``pool="pairs"`` pools: the hosts, and what follows from them."""
-TEXT = "free text, and no factor"
-"""How the note about labels ends that are no factors."""
+CELL = ["condition", "replicate", "round"]
+"""An observation is what one condition gave in one round of a deployment."""
+GIVES = ("tool", "test", "during", "full_rtt")
+"""Whether a run gives a metric follows from these."""
 UNBLOCKED = (
     "rounds are not known: each run is a round of its own, and comparisons are not paired"
 )
 
-_CARRIED = ("run_id", "started_utc", *UNIT)
-"""Columns of the runs that observations have, too."""
-_MEANS = ("tool", "test", "protocol", "direction")
-_GIVES = ("tool", "test", "during", "full_rtt")
-"""Whether a run gives a metric follows from these."""
-_SENTENCE, _PHRASE = 5, 3
-"""Words of a label that is a sentence; and of one that some runs have and others have not."""
-_FIGURES = "n median low high smallest largest confidence".split()
-_ORDER = {name: number for number, name in enumerate(FACTORS)}
+
+@dataclass(frozen=True)
+class Grid:
+    """What each condition gave in each round.
+
+    Attributes
+    ----------
+    value : ndarray, shape (conditions, rounds)
+        Rounds are in time order. NaN: the run is missing; infinity: it failed or was repeated.
+    due : ndarray of bool, shape (conditions, rounds)
+        What was excluded for a recorded cause was not due, nor was a condition that its deployment
+        never measured.
+    replicate : ndarray of int, shape (rounds,)
+        The deployment of each round.
+    """
+
+    value: Floats
+    due: npt.NDArray[np.bool_]
+    replicate: npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,69 +92,42 @@ class Observations:
     metric : str
         What was observed.
     table : DataFrame
-        A row for each condition, unit (an experiment's deployment) and round: ``value`` (null:
-        none), ``state`` (``ok``, ``failed``, ``missing``), ``run_id``, ``order`` within the round.
-    conditions : DataFrame
-        A row for each condition, with its name as the index; a column for each factor in `by`.
+        A row for each condition, deployment and round: ``value`` (null: none), ``state`` (``ok``,
+        ``failed``, ``missing``, ``excluded``), ``run_id``, ``order`` within the round,
+        ``replicate`` (the number of the deployment over all experiments), ``repeated`` (begun anew
+        after a failure).
+    facts : DataFrame
+        The level of every factor, by condition; ``"(several)"`` if it varies within the condition.
     by : tuple of str
         The factors asked for, then the other factors that split the conditions.
     asked : tuple of str
         The factors asked for.
     notes : tuple of str
-        What split the conditions, what was pooled, and what was left out, computed from the data.
-    facts : DataFrame
-        The level of every factor, by condition; ``"(several)"`` if it varies within the condition.
-    origin : Origin
-        Where the runs come from, and what was declared.
+        What split the conditions, what was pooled, and what was left out.
+    runs : DataFrame
+        The complete runs, with their ``condition`` and ``replicate``.
+    where : mapping
+        Factors of which some levels were asked for.
     blocked : bool
         Whether rounds are known, so that conditions can be compared within them.
-    where : mapping
-        Factors held constant, and their levels.
+    origin : Origin
+        Where the runs come from, and what was declared.
     """
 
     metric: str
     table: pd.DataFrame
-    conditions: pd.DataFrame
+    facts: pd.DataFrame
     by: tuple[str, ...]
     asked: tuple[str, ...]
     notes: tuple[str, ...]
-    facts: pd.DataFrame
-    origin: Origin
-    blocked: bool
+    runs: pd.DataFrame
     where: Mapping[str, Any]
-    _source: Observed
-    _condition: pd.Series
-    """The condition of each complete run, by its row in the source."""
-
-    @cached_property
-    def runs(self) -> pd.DataFrame:
-        """The complete runs, with ``condition`` and ``unit`` as `table` has them."""
-        rows = self._condition.index
-        runs = self._source.runs.loc[rows].assign(unit=self._source.units[rows])
-        return runs.assign(condition=self._condition).reset_index(drop=True)
-
-    @property
-    def exploratory(self) -> bool:
-        """Whether these are rows of an experiment that declared contrasts, without those."""
-        return self._source.exploratory
-
-    @property
-    def complete(self) -> pd.DataFrame:
-        """The rows of `table` that have a value, by unit and round."""
-        rows = self.table[self.table["state"] == "ok"]
-        return rows.sort_values(["unit", "round"], kind="stable", ignore_index=True)
-
-    @property
-    def wide(self) -> pd.DataFrame:
-        """The values: rounds down, conditions across, NaN where there is none.
-
-        With several deployments a row is a deployment and a round.
-        """
-        table = self.table.astype({"round": int, "condition": object})
-        keys = [c for c in UNIT if table[c].nunique() > 1]  # noqa: PD101
-        cells = table.set_index([*keys, "round", "condition"])["value"].astype(float)
-        wide = cells.unstack("condition")  # noqa: PD010  pivot_table drops rows without a value
-        return wide.sort_index().reindex(columns=pd.Index(self.names, name="condition"))
+    blocked: bool
+    origin: Origin
+    _called: dict[tuple[str, ...], dict[str, str]] = field(
+        default_factory=dict, repr=False
+    )
+    """Names of the conditions by some factors: a thousand comparisons ask for the same."""
 
     @property
     def unit(self) -> str:
@@ -176,21 +137,118 @@ class Observations:
     @property
     def names(self) -> list[str]:
         """Names of the conditions."""
-        return list(self.conditions.index)
+        return list(self.facts.index)
+
+    @property
+    def conditions(self) -> pd.DataFrame:
+        """The levels of the factors that split; a row for each condition."""
+        return self.facts[list(self.by)]
 
     @property
     def factors(self) -> list[str]:
-        """What splits the conditions; the columns of the two ends of a path are one, ``pair``."""
-        names = (PAIR if any(f in pair for pair in ENDS) else f for f in self.by)
-        return list(dict.fromkeys(sorted(names, key=PAIR.__eq__)))
+        """What splits the conditions; the two ends of a path are one factor, ``pair``, the last."""
+        ends = {name for pair in ENDS for name in pair}
+        names = [name for name in self.by if name not in ends]
+        return names if len(names) == len(self.by) else [*names, PAIR]
+
+    @property
+    def complete(self) -> pd.DataFrame:
+        """The rows of `table` that have a value, by deployment and round."""
+        rows = self.table[self.table["state"] == "ok"]
+        return rows.sort_values(["replicate", "round"], kind="stable", ignore_index=True)
+
+    @property
+    def wide(self) -> pd.DataFrame:
+        """The values: rounds down, conditions across, NaN where there is none.
+
+        With several deployments a row is a deployment and a round.
+        """
+        table = self.table[self.table["state"] != "excluded"]
+        table = table.astype({"round": int, "condition": object})
+        rows = [*varying(table, UNIT), "round"]
+        wide = table.pivot(index=rows, columns="condition", values="value")  # noqa: PD010
+        return wide.reindex(columns=pd.Index(self.names, name="condition"))
+
+    @cached_property
+    def levels(self) -> pd.DataFrame:
+        """The level of each condition: ``n`` runs, ``median``, its interval, and the extremes."""
+        found = dict.fromkeys(self.names, (0, NO_LEVEL, np.nan, np.nan))
+        for name, rows in self.complete.groupby("condition", observed=True):
+            x = rows["value"]
+            found[str(name)] = len(x), level_of(rows), x.min(), x.max()
+        table = pd.DataFrame(index=self.facts.index)
+        table["n"] = [n for n, *_ in found.values()]
+        for column in ("median", "low", "high"):
+            table[column] = [getattr(one, column) for _, one, *_ in found.values()]
+        table["smallest"] = [smallest for *_, smallest, _ in found.values()]
+        table["largest"] = [largest for *_, largest in found.values()]
+        table["confidence"] = [one.confidence for _, one, *_ in found.values()]
+        # a single observation has no interval
+        ends = ["low", "high", "smallest", "largest", "confidence"]
+        table.loc[table["n"] < 2, ends] = np.nan
+        return table
+
+    @cached_property
+    def grid(self) -> Grid:
+        """What each condition gave in each round, as the statistics take it."""
+        table = self.table[self.table["state"] != "excluded"]
+        blocks = table[["replicate", "round"]].drop_duplicates()
+        blocks = blocks.sort_values(["replicate", "round"], ignore_index=True)
+        column = table[["replicate", "round"]].merge(blocks.reset_index(), how="left")
+        row = table["condition"].cat.codes.to_numpy()
+        cells = row, column["index"].to_numpy()
+        failed = (table["state"] == "failed") | table["repeated"]
+        value = np.full((len(self.facts), len(blocks)), np.nan)
+        value[cells] = table["value"].mask(failed, np.inf)
+        due = np.zeros(value.shape, dtype=bool)
+        due[cells] = True
+        return Grid(value, due, blocks["replicate"].to_numpy(np.intp))
+
+    def side(self, condition: str) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        """Return what a condition gave in each round of `grid`, and in which it was due."""
+        if condition not in self._facts:
+            rounds = self.grid.replicate.size
+            return np.full(rounds, np.nan), np.zeros(rounds, dtype=bool)
+        row = self.facts.index.get_loc(condition)
+        return self.grid.value[row], self.grid.due[row]
+
+    @cached_property
+    def hosts(self) -> Mapping[str, set[str]]:
+        """The hosts between which each condition was measured."""
+        hosts: dict[str, set[str]] = defaultdict(set)
+        for end in HOSTS:
+            if end in self.runs:
+                known = self.runs.dropna(subset=end)
+                for name, there in known.groupby("condition", observed=True)[end]:
+                    hosts[str(name)].update(map(str, there.unique()))
+        return hosts
+
+    @property
+    def on_known_hosts(self) -> bool:
+        """Whether it is known of any run where it was measured."""
+        known = self.table[UNIT].notna().any(axis=None)
+        return bool(known or any(self.hosts.values()))
+
+    @cached_property
+    def apart(self) -> list[str]:
+        """The factors in which conditions differ."""
+        return varying(self.facts.astype(str), list(map(str, self.facts)))
+
+    @cached_property
+    def varying(self) -> list[str]:
+        """The factors of which not all runs have one level."""
+        names = list(map(str, self.facts))
+        several = (self.facts == SEVERAL).any().to_numpy()
+        every = zip(names, several, strict=True)
+        return [name for name, mixed in every if mixed or name in self.apart]
 
     @cached_property
     def _facts(self) -> dict[Any, dict[Any, Any]]:
         return self.facts.to_dict("index")
 
     @cached_property
-    def _levels(self) -> dict[Any, dict[Any, Any]]:
-        return levels(self).to_dict("index")
+    def _figures(self) -> dict[Any, dict[Any, Any]]:
+        return self.levels.to_dict("index")
 
     def at(self, condition: str, name: str) -> Any:
         """Return the level of a factor in a condition, None if it is not known.
@@ -199,16 +257,28 @@ class Observations:
         """
         return condition if name == PAIR else self._facts[condition].get(name)
 
+    def levels_at(self, condition: str) -> Mapping[str, Any]:
+        """Return the levels of all factors in a condition."""
+        return self._facts[condition]
+
     def value(self, condition: str, column: str = "median") -> float:
         """Return a figure of a condition's level, as `levels` calls it."""
-        return float(self._levels[condition][column])
+        return float(self._figures[condition][column])
+
+    def levels_of(self, name: str) -> list[Any]:
+        """Return the levels of a factor in their natural order."""
+        return sort_levels(name, self.facts[name])
+
+    def having(self, name: str, level: Any, names: Sequence[str]) -> list[str]:
+        """Return which of some conditions have a level of a factor."""
+        return [c for c in names if self.at(c, name) == level]
 
     def matching(self, side: Mapping[str, Any]) -> list[str]:
         """Return the conditions that a side of a contrast names."""
-        levels = {name: factor(name).cast(wish) for name, wish in side.items()}
-        return [
-            c for c in self.names if all(self.at(c, f) == v for f, v in levels.items())
-        ]
+        names = self.names
+        for name, wish in side.items():
+            names = self.having(name, factor(name).cast(wish), names)
+        return names
 
     def condition(self, side: Mapping[str, Any] | None) -> str:
         """Return the condition that a side of a contrast names; empty if several, or none."""
@@ -222,13 +292,18 @@ class Observations:
         first one has is no difference, for null means that there is none; but two measurements have
         the same labels, or other conditions.
         """
-        ends = {f for pair in ENDS if {PAIR, *pair} & {*factors} for f in pair}
-        others = [f for f in self.by if f not in ends and f not in factors]
-        differ = [f for f in others if self.at(one, f) != self.at(two, f)]
-        whole = MEASUREMENT in factors
-        return not [
-            f for f in differ if whole or not is_label(f) or self.at(two, f) is not None
-        ]
+        free = {*factors}
+        for pair in ENDS:
+            if free & {PAIR, *pair}:
+                free.update(pair)
+        for name in self.by:
+            first, second = self.at(one, name), self.at(two, name)
+            if name in free or first == second:
+                continue
+            only_first = second is None and is_label(name)
+            if MEASUREMENT in free or not only_first:
+                return False
+        return True
 
     def only(self, names: Mapping[str, str] | Collection[str]) -> Observations:
         """Return the observations of these conditions alone; a mapping gives them other names."""
@@ -236,76 +311,125 @@ class Observations:
         chosen = [c for c in self.names if c in called]
         index = pd.Index([called[c] for c in chosen], name="condition", dtype=object)
 
-        def part(column: pd.Series) -> pd.Series:
-            column = column[column.isin(chosen)]
-            return column.cat.set_categories(chosen).cat.rename_categories([*index])
+        def part(frame: pd.DataFrame) -> pd.DataFrame:
+            frame = frame[frame["condition"].isin(chosen)]
+            column = frame["condition"].cat.set_categories(chosen)
+            return frame.assign(condition=column.cat.rename_categories([*index]))
 
-        column = part(self.table["condition"])
         return replace(
             self,
-            table=self.table.loc[column.index].assign(condition=column),
-            conditions=self.conditions.loc[chosen].set_axis(index),
+            table=part(self.table),
             facts=self.facts.loc[chosen].set_axis(index),
-            _condition=part(self._condition),
+            runs=part(self.runs).reset_index(drop=True),
+            _called={},
         )
 
     def main(self, contrasts: Sequence[Contrast] = ()) -> Observations:
-        """Return the conditions that a figure shows: see `usual`. What all share goes unsaid."""
+        """Return the conditions that a figure shows (see `slice_for`); what all share is unsaid."""
         small = self.only(self.usual(self.asked, contrasts))
-        varying = [f for f in self.by if len(set(small.conditions[f])) > 1]
-        return small.only(level_names(small, varying)) if varying else small
+        names = varying(small.facts.astype(str), small.by)
+        return small.only(level_names(small, names)) if names else small
 
     def usual(
         self, factors: Sequence[str], contrasts: Sequence[Contrast] = ()
     ) -> list[str]:
-        """Return the conditions in which some factors are looked at; every other is at one level.
+        """Return the conditions in which some factors are looked at: see `slice_for`."""
+        measured = [c for c in self.names if self.value(c, "n") > 0]
+        return slice_for(self, factors, measured, contrasts)
 
-        That is the level that all `contrasts` name, else one at which most levels of these factors
-        were measured, the ordinary one first. Hosts and their properties stay, and so does a label
-        where there is no such level: the gateway of a path.
-        """
-        names = [c for c in self.names if c in {*self.complete["condition"]}]
-        sides = [
-            side
-            for c in contrasts
-            if c.metric == self.metric
-            for side in (c.a, c.b or {})
-        ]
-        for name in self.by:
-            if name in factors or name.startswith(HOSTS):
-                continue
-            named = [side.get(name, SEVERAL) for side in sides]
-            measured: dict[Any, list[tuple[Any, ...]]] = {}
-            for c in names:
-                combination = tuple(self.at(c, f) for f in factors)
-                measured.setdefault(self.at(c, name), []).append(combination)
-
-            def weight(level: Any) -> tuple[Any, ...]:
-                agreed = {*named} == {level}  # noqa: B023  called in this turn
-                ordinary = level in (None, factor(name).ordinary)  # noqa: B023
-                rows = measured[level]  # noqa: B023
-                return agreed, len({*rows}), level in named, ordinary, len(rows)  # noqa: B023
-
-            best = max(measured, key=weight, default=None)
-            there = measured.get(best, ()) if is_label(name) and factors else None
-            names = [
-                c
-                for c in names
-                if self.at(c, name) == best
-                or (
-                    there is not None
-                    and tuple(self.at(c, f) for f in factors) not in there
-                )
-            ]
-        return names
+    def called(self, names: Sequence[str]) -> dict[str, str]:
+        """Return what to call each condition by the levels of these factors alone."""
+        key = tuple(names)
+        if key not in self._called:
+            words = condition_names(self.facts, key, self.varying)
+            self._called[key] = dict(zip(self.names, words, strict=True))
+        return self._called[key]
 
     def __repr__(self) -> str:
         what = f"{plural(len(self.names), 'condition')} by {', '.join(self.by)}"
         return "\n  ".join([f"<{self.metric}: {what}>", *self.notes])
 
+    def _repr_html_(self) -> str:
+        return str(levels(self)._repr_markdown_())
+
+
+def slice_for(
+    obs: Observations,
+    factors: Sequence[str],
+    names: Sequence[str],
+    contrasts: Sequence[Contrast] = (),
+    *,
+    elsewhere: bool = True,
+) -> list[str]:
+    """Return those of some conditions in which factors are looked at: the others at one level.
+
+    That is the level that all `contrasts` name, else the one at which most levels of these factors
+    were measured, the ordinary one first. Hosts and their properties stay. A level that was only
+    measured at another level of a label, as behind a gateway of its own, is shown `elsewhere`, or
+    left out; but a factor of which nothing is left to compare is held at no level.
+    """
+    asked = [c for c in contrasts if c.metric == obs.metric]
+    sides = [side for c in asked for side in (c.a, c.b or {})]
+    chosen = {name: tuple(obs.at(name, one) for one in factors) for name in names}
+    for name in obs.by:
+        if name in factors or name.startswith(HOSTS):
+            continue
+        # by level: what of the factors was measured there
+        measured: dict[Any, list[tuple[Any, ...]]] = defaultdict(list)
+        for condition, combination in chosen.items():
+            measured[obs.at(condition, name)].append(combination)
+        if not measured:
+            break
+        best = _most_usual(name, measured, {side.get(name, SEVERAL) for side in sides})
+        there = {*measured[best]}
+        if factors and not elsewhere and len(there) < 2:
+            continue
+        stays = elsewhere and factors and is_label(name)
+        kept = {}
+        for condition, combination in chosen.items():
+            alone = stays and combination not in there
+            if alone or obs.at(condition, name) == best:
+                kept[condition] = combination
+        chosen = kept
+    return list(chosen)
+
+
+def _most_usual(
+    name: str, measured: Mapping[Any, Sequence[tuple[Any, ...]]], named: Collection[Any]
+) -> Any:
+    """Return the level at which a factor is kept, the first of those that suit best."""
+    best, most = None, None
+    for one, combinations in measured.items():
+        agreed = {*named} == {one}
+        ordinary = one in (None, factor(name).ordinary)
+        levels = len({*combinations})
+        weight = agreed, levels, one in named, ordinary, len(combinations)
+        if most is None or weight > most:
+            best, most = one, weight
+    return best
+
+
+def is_label(name: str) -> bool:
+    """Return whether a factor is a label of which null means that there is none."""
+    if name in FACTORS and name != "gateway_sku":
+        return False
+    return factor(name).null == "none"
+
+
+def as_tuple(names: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names as they may be given: one, several, or none; each once."""
+    if isinstance(names, str):
+        return (names,)
+    return tuple(dict.fromkeys(map(str, names or ())))
+
+
+def level_names(obs: Observations, names: Sequence[str]) -> dict[str, str]:
+    """Return what to call each condition by the levels of these factors alone."""
+    return obs.called(names)
+
 
 def observe(
-    data: Data,
+    data: Data | Measurement | Observations,
     metric: str | None = None,
     by: str | Sequence[str] = (),
     *,
@@ -350,7 +474,7 @@ def observe(
     >>> obs.by
     ('streams', 'placement', 'accelerated', 'tcp_buffer_bytes', 'during')
     """
-    asked, pool, where = as_tuple(by), as_tuple(pool), where or {}
+    asked, where = as_tuple(by), where or {}
     inside = getattr(data, "observations", data)  # those of an answer
     if isinstance(inside, Observations):
         other = metric not in (None, inside.metric) or {*asked} - {*inside.by}
@@ -359,40 +483,386 @@ def observe(
                 f"these are observations of {inside.metric}: give the experiment"
             )
         return inside
-    if metric is None or metric in FACTORS:
+    if metric is None or metric in FACTORS or metric == "round":
         named = f"{metric!r} is a factor, not a metric: " if metric else ""
         raise UsageError(f"{named}name a metric, for example 'throughput_bps'")
     metric_of(metric)  # an unknown one is an error with the nearest names
     check_levels(where)
-    source = Observed.of(data)
-    known = (*PAIRS, MEASUREMENT)  # which there need not be
-    every = (f for p in pool for f in (PAIRS if p == "pairs" else (p,)))
-    pooled = [f for f in every if f in source.codes or f not in known]
-    if unknown := [f for f in (*asked, *where, *pooled) if f not in source.codes]:
-        raise no_factor(unknown[0], source.runs)
-    chosen = select_runs(source, metric, where)
-    by, notes = choose_factors(chosen, metric, asked, pooled)
-    condition, facts = name_conditions(chosen, by)
-    table, counted = tabulate(chosen, condition, facts, by, pooled)
-    complete = chosen.rows[chosen.ok]
+    source = measurement(data)
+    pooled = _pooled(source, pool)
+    source.check_factors([*asked, *where, *pooled])
+
+    # which runs
+    runs = _runs_that_may_give(source, metric, where)
+    # of logs without labels each run is a round of its own
+    blocked = bool(runs["round"].notna().all())
+    if not blocked:
+        runs["round"] = runs.index.astype(float)
+    used = runs[runs["state"] != "excluded"]
+
+    # what splits
+    known = list(dict.fromkeys([*source.factors, *asked]))
+    differing = varying(used, known)
+    for name in asked:
+        if name not in differing:
+            others = [one for one in differing if factor(one).always_splits]
+            hint = ", ".join(others) or "none"
+            raise NothingToReport(
+                f"{name} does not vary in runs of {metric}; these do: {hint}"
+            )
+    candidates = [name for name in source.factors if name in differing]
+    split = _splitting(used, candidates, asked, pooled)
+
+    # the conditions; an excluded run has one where another run of it was used
+    number = pd.Series(numbered(runs, split), runs.index)
+    facts = _facts(used[known], number[used.index], split, differing)
+    names = condition_names(facts, split, differing)
+    condition = pd.Categorical.from_codes(
+        facts.index.get_indexer(pd.Index(number)),
+        dtype=pd.CategoricalDtype(names, ordered=True),
+    )
+    facts.index = pd.Index(names, name="condition", dtype=object)
+    runs = runs.assign(condition=condition)
+
+    # what they gave
+    table, most = _tabulate(runs.dropna(subset="condition"), pooled)
+    # nobody knows what was planned of logs
+    if blocked and source.origin.source != "imported":
+        table = _with_missing(table, _rounds(source))
+    notes = [
+        *source.notes,
+        *_notes(source, runs, split, asked),
+        *_counts(table, pooled, most),
+    ]
+    ok = runs["state"] == "ok"
+    complete = source.runs.loc[runs.index[ok]].assign(
+        condition=runs["condition"][ok], replicate=runs["replicate"][ok]
+    )
     return Observations(
         metric=metric,
         table=table,
-        conditions=facts[by],
-        by=tuple(by),
-        asked=asked,
-        notes=(*chosen.notes, *notes, *counted),
         facts=facts,
-        origin=source.origin,
-        blocked=chosen.blocked,
+        by=tuple(split),
+        asked=asked,
+        notes=tuple(notes if blocked else [*notes, UNBLOCKED]),
+        runs=complete.reset_index(drop=True),
         where=where,
-        _source=source,
-        _condition=_named(condition[chosen.ok], facts, complete),
+        blocked=blocked,
+        origin=source.origin,
     )
 
 
+def _pooled(source: Measurement, pool: str | Sequence[str]) -> list[str]:
+    """Return the factors that must not split; those of pairs where there are any."""
+    names: list[str] = []
+    for name in as_tuple(pool):
+        if name == "pairs":
+            names += [one for one in PAIRS if one in source.factors]
+        elif name == MEASUREMENT and name not in source.factors:
+            continue  # there need not be several
+        else:
+            names.append(name)
+    return names
+
+
+def _notes(
+    source: Measurement, runs: pd.DataFrame, split: Sequence[str], asked: Sequence[str]
+) -> list[str]:
+    """Return what the reader must know of the runs, and of what splits them."""
+    notes = []
+    if excluded := int((runs["state"] == "excluded").sum()):
+        notes.append(f"{plural(excluded, 'excluded run')} left out")
+    texts = [one for one in varying(source.runs, source.texts) if one not in asked]
+    if texts:
+        are = "is" if len(texts) == 1 else "are"
+        notes.append(f"{in_words(map(label, texts))} {are} free text, and no factor")
+    residue = split[len(asked) :]
+    if asked and residue:
+        vary = "varies" if len(residue) == 1 else "vary"
+        names = in_words(map(label, residue))
+        notes.append(f"{names} {vary} too: each level is a condition of its own")
+    return notes
+
+
+def _counts(table: pd.DataFrame, pooled: Sequence[str], most: int) -> list[str]:
+    """Return what was pooled, and how many observations have no value."""
+    notes = []
+    if pooled and most > 1:
+        names = ", ".join(map(label, pooled))
+        notes.append(f"pooled: {names}: geometric mean of up to {most} runs of a round")
+    counts = table["state"].value_counts()
+    states_ = [state for state in ("failed", "missing") if state in counts]
+    notes += [f"{plural(int(counts[one]), 'observation')} {one}" for one in states_]
+    return notes
+
+
+# -- which runs ------------------------------------------------------------------------------------
+
+
+def _runs_that_may_give(
+    source: Measurement, metric: str, where: Mapping[str, Any]
+) -> pd.DataFrame:
+    """Return the last attempt at each run of the tests that give a metric, with its value."""
+    runs = source.runs
+    ran, excluded = states(runs)
+    value = pd.Series(np.nan, runs.index)
+    if metric in runs:
+        value = pd.to_numeric(runs[metric], errors="coerce").astype(float)
+    ok = ran & np.isfinite(value)
+    if not ok.any():
+        there = source.measured(METRICS)
+        named = [one for one in there if one in PAGES] or there
+        raise NothingToReport(
+            f"no complete run has a value of {metric}; there are: "
+            f"{', '.join(named) or 'none'}"
+        )
+    # where nobody says that a run failed, a null is a value that is missing
+    unsaid = runs["status"].isna()
+    state = np.select([ok, excluded, unsaid], ["ok", "excluded", "missing"], "failed")
+    trial = _trial(runs)
+    carried = [*source.factors, *source.texts, "run_id", "started_utc", "order", "round"]
+    chosen = runs[[*carried, *UNIT]].assign(
+        replicate=numbered(runs, UNIT),
+        value=value.where(ok),
+        state=state,
+        repeated=_repeated(runs, trial, ran),
+    )
+    kept = _may_give(runs, ran, ok) & ~trial.duplicated(keep="last")
+    for name, wish in where.items():
+        cast = map(factor(name).cast, runs.loc[kept, name].unique())
+        known = sort_levels(name, cast)
+        strange = [one for one in wished(name, wish) if one not in known]
+        if strange:
+            words = ", ".join(map(factor(name).level_words, known))
+            raise NothingToReport(
+                f"{name} is never {strange[0]!r} in runs of {metric}; it is {words}"
+            )
+        kept &= has_level(runs[name], wished(name, wish))
+    return chosen[kept]
+
+
+def _may_give(runs: pd.DataFrame, ran: pd.Series, ok: pd.Series) -> pd.Series:
+    """Return which runs are of tests that give a metric: only these can fail at giving it."""
+    kind = numbered(runs, [name for name in GIVES if name in runs])
+    gives = np.bincount(kind, weights=ok)[kind] > 0
+    # of a test that never ran to its end nobody knows; it counts where its like gives the metric
+    never_ran = np.bincount(kind, weights=ran)[kind] == 0
+    like = numbered(runs, ["tool", "test"])
+    its_like_gives = np.bincount(like, weights=ok)[like] > 0
+    return pd.Series(gives | (never_ran & its_like_gives), runs.index)
+
+
+def _trial(runs: pd.DataFrame) -> pd.Series:
+    """Return what the attempts at one run have in common."""
+    rows = pd.Series(runs.index.astype(str), runs.index)
+    if (runs["attempt"] == 1).all():
+        return rows
+    # two measurements may have the same names
+    unit = pd.Series(numbered(runs, UNIT), runs.index).astype(str)
+    names = runs["run_id"].fillna(rows).str.replace(r"-a\d+$", "", regex=True)
+    return unit + "/" + names
+
+
+def _repeated(runs: pd.DataFrame, trial: pd.Series, ran: pd.Series) -> pd.Series:
+    """Return which runs were begun anew after an attempt had failed."""
+    started = runs["started_utc"].notna()
+    begun = started | ran
+    if not started.any():
+        begun[:] = True
+    # the next attempt does not repeat one that found no host or tool
+    return begun & trial.where(begun).duplicated(keep=False)
+
+
+# -- what splits -----------------------------------------------------------------------------------
+
+
+def _splitting(
+    runs: pd.DataFrame,
+    candidates: Sequence[str],
+    asked: Sequence[str],
+    pooled: Sequence[str],
+) -> list[str]:
+    """Return the factors that split: those asked for, then each that adds to those chosen.
+
+    What follows from the factors chosen adds nothing, and neither does what follows from a pooled
+    one; but hosts determine everything.
+    """
+    chosen = list(asked)
+    columns = dict.fromkeys([*asked, *candidates, *pooled, "replicate", "round"])
+    # numbers are grouped far faster than texts; null is −1
+    codes = pd.DataFrame({name: pd.factorize(runs[name])[0] for name in columns})
+    codes["cell"] = numbered(codes, ["replicate", "round", *pooled])
+    alone = [name for name in pooled if name not in PAIRS]
+    codes["group"] = numbered(codes, [*asked, *alone])
+    for name in candidates:
+        names = [name]
+        for pair in ENDS:  # both ends of a path split, or none
+            if name in pair:
+                names = [end for end in pair if end in candidates]
+        names = [end for end in names if end not in (*chosen, *pooled)]
+        if names and _splits(codes, names):
+            chosen += names
+            codes["group"] = numbered(codes, ["group", *names])
+    return chosen
+
+
+def _splits(codes: pd.DataFrame, names: list[str]) -> bool:
+    """Return whether runs that the chosen factors do not tell apart have several levels."""
+    kind = factor(names[0])
+    if kind.always_splits and kind.null != "unknown":
+        return _vary(codes, names, ["group"])
+    # an end of which nothing is known is no other one
+    known = codes[(codes[names] >= 0).any(axis=1)]
+    # without rounds, other hosts are another path
+    other_path = names[0] in HOSTS and codes["round"].is_unique
+    if (kind.always_splits or other_path) and _vary(known, names, ["group"]):
+        return True
+    # what changes between rounds says nothing; two runs of a round are two conditions
+    return _vary(codes, names, ["group", "cell"])
+
+
+def _vary(codes: pd.DataFrame, names: list[str], within: list[str]) -> bool:
+    """Return whether some columns vary within groups."""
+    groups = numbered(codes, within).max(initial=0)
+    return bool(numbered(codes, [*within, *names]).max(initial=0) > groups)
+
+
+# -- conditions ------------------------------------------------------------------------------------
+
+
+def _facts(
+    levels: pd.DataFrame,
+    number: pd.Series,
+    split: Sequence[str],
+    differing: Sequence[str],
+) -> pd.DataFrame:
+    """Return the level of every factor, a row for each condition, in the order of its levels."""
+    first = levels[~number.duplicated()]
+    # plain types, as a person would write them
+    index = pd.Index(number[first.index].to_numpy())
+    plainly = {name: list(map(plain, first[name])) for name in levels}
+    facts = pd.DataFrame(plainly, index=index, dtype=object)
+    group = number.to_numpy()
+    for name in differing:
+        if name in split:
+            continue
+        codes = pd.factorize(levels[name])[0]
+        of_first = pd.Series(codes[~number.duplicated()], facts.index)
+        several = np.unique(group[codes != of_first[group].to_numpy()])
+        facts.loc[several, name] = SEVERAL
+    ranks = pd.DataFrame(index=facts.index)
+    for name in split:
+        order = sort_levels(name, facts[name])
+        if name == MEASUREMENT:  # in the order in which they were given
+            order = list(levels[name].unique())
+        ranks[name] = [order.index(one) for one in facts[name]]
+    if not split:
+        return facts
+    return facts.loc[ranks.sort_values([*split]).index]
+
+
+# -- what they gave --------------------------------------------------------------------------------
+
+
+def _tabulate(runs: pd.DataFrame, pooled: Sequence[str]) -> tuple[pd.DataFrame, int]:
+    """Return an observation for each condition and round, and the most runs that one has."""
+    is_excluded = runs["state"] == "excluded"
+    used, excluded = runs[~is_excluded], runs[is_excluded]
+    cell = numbered(used, CELL)
+    size = np.bincount(cell)[cell]
+    most = int(size.max(initial=0))
+    if most > 1:
+        if not pooled:
+            _refuse_collisions(used)
+        # one failed run spoils its round: the mean of the others is another mixture
+        spoiled = np.bincount(cell, weights=used["state"] != "ok")[cell] > 0
+        value = used["value"].where(size == 1, _merged(used, cell, pooled))
+        failed = used["state"].where(used["state"] != "ok", "failed")
+        used = used.assign(
+            value=value.mask(spoiled), state=used["state"].mask(spoiled, failed)
+        )
+    # an excluded run is no gap where another one took its place
+    table = pd.concat([used, excluded]).drop_duplicates(CELL)
+    carried = ["value", "state", "order", "repeated", "run_id", "started_utc"]
+    return table[[*CELL, *carried, *UNIT]].reset_index(drop=True), most
+
+
+def _refuse_collisions(runs: pd.DataFrame) -> None:
+    """Raise UsageError where two complete runs of a round differ in nothing known."""
+    ok = runs[runs["state"] == "ok"]
+    again = ok[ok.duplicated(CELL, keep=False)]
+    for (_, _, number), same in again.groupby(CELL, observed=True):
+        names = in_words(same["run_id"].fillna("a run without a name").astype(str))
+        raise UsageError(
+            f"{names} differ in nothing known, and are of one round ({number:g}): "
+            "label what they differ in, or leave the round out"
+        )
+
+
+def _merged(
+    runs: pd.DataFrame, cell: npt.NDArray[np.int64], pooled: Sequence[str]
+) -> pd.Series:
+    """Return for each run the mean of its cell: geometric, of pairs brought to one level.
+
+    A pair of hosts that is missing in a round then shifts nothing.
+    """
+    value = runs["value"]
+    if (value <= 0).any():  # zeros have no geometric mean
+        return value.groupby(cell).transform("mean")
+    logs = np.log(value)
+    condition = numbered(runs, ["condition"])
+    part = numbered(runs, ["condition", *pooled])
+    of_part = logs.groupby(part).transform("mean")
+    # each part counts once in the level of its condition
+    once = ~pd.Series(part, runs.index).duplicated()
+    of_condition = of_part.where(once).groupby(condition).transform("mean")
+    centred = logs - of_part + of_condition
+    mean: pd.Series = np.exp(centred.groupby(cell).transform("mean"))
+    return mean
+
+
+def _rounds(source: Measurement) -> pd.DataFrame:
+    """Return the rounds of each deployment: those with any run, and those that were planned."""
+    runs = source.runs.assign(replicate=numbered(source.runs, UNIT))
+    rounds = runs[["replicate", "round"]].dropna().drop_duplicates()
+    parts = [rounds]
+    # a deployment that was cut short lacks the rounds that were planned
+    for replicate, known in rounds.groupby("replicate")["round"]:
+        planned = np.setdiff1d(np.arange(1.0, source.planned + 1), known)
+        lacking = planned[: max(0, source.planned - len(known))]
+        parts.append(pd.DataFrame({"replicate": replicate, "round": lacking}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _with_missing(table: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
+    """Add a row for each round of a deployment that lacks a condition that was measured there."""
+    used = table[table["state"] != "excluded"]
+    # a condition is due in the deployments in which it was measured at all
+    there = used[["condition", "replicate", *UNIT]].drop_duplicates()
+    due = there.merge(rounds, on="replicate")
+    known = pd.concat([table[CELL], due[CELL]], ignore_index=True).duplicated()
+    missing = due[~known.to_numpy()[len(table) :]]
+    if missing.empty:
+        return table
+    missing = missing.assign(value=np.nan, order=np.nan, state="missing", repeated=False)
+    whole = pd.concat([table, missing], ignore_index=True)
+    return whole.astype({"condition": table["condition"].dtype})
+
+
+def level_of(rows: pd.DataFrame) -> Level:
+    """Return the level of one condition from its complete observations, in time order.
+
+    The one place that says what is counted: with several deployments these are the replicates; from
+    `intervals.LONG_SERIES` runs the hours are, if known.
+    """
+    hours = None
+    if len(rows) >= LONG_SERIES and rows["started_utc"].notna().all():
+        hours = pd.to_datetime(rows["started_utc"]).dt.floor("h")
+    return level(rows["value"].astype(float), deployments=rows["replicate"], hours=hours)
+
+
 def levels(
-    data: Data,
+    data: Data | Measurement | Observations,
     metric: str | None = None,
     by: str | Sequence[str] = (),
     *,
@@ -424,508 +894,32 @@ def levels(
     {12}
     """
     obs = observe(data, metric, by, where=where)
-    # pandas takes its time for every column
-    complete = obs.complete[["condition", "unit", "started_utc", "value"]]
-    groups = complete.groupby("condition", sort=False, observed=True)
-    figures = {name: _figures(rows) for name, rows in groups}
-    rows = [figures.get(name, {"n": 0}) for name in obs.names]
-    table = pd.DataFrame(rows, obs.conditions.index, _FIGURES)
-    states = pd.crosstab(obs.table["condition"], obs.table["state"])
-    states = states.reindex(table.index, columns=["failed", "missing"], fill_value=0)
+    counts = pd.crosstab(obs.table["condition"].astype(object), obs.table["state"])
+    counts = counts.reindex(obs.facts.index, columns=["failed", "missing"], fill_value=0)
     return Table.of(
-        pd.concat([obs.conditions, table, states], axis=1),
+        pd.concat([obs.conditions, obs.levels, counts], axis=1),
         metric=obs.metric,
-        deployments=obs.table["unit"].nunique(),
+        deployments=obs.table["replicate"].nunique(),
         notice=obs.origin.notice,
     )
 
 
-def _figures(rows: pd.DataFrame) -> dict[str, Any]:
-    x, found = rows["value"], level_of(rows)
-    ends = {name: getattr(found, name) for name in ("low", "high", "confidence")}
-    ends |= {"smallest": x.min(), "largest": x.max()}
-    return {"n": len(x), "median": found.median} | (ends if len(x) > 1 else {})
-
-
-def level_of(rows: pd.DataFrame) -> MedianInterval:
-    """Return the level of one condition from its complete observations.
-
-    The one place that says what is counted.
-
-    With several deployments these are the replicates; from `median_ci.LONG_SERIES` runs the hours
-    are, if known.
-    """
-    started, hours = rows["started_utc"] if len(rows) >= LONG_SERIES else None, None
-    if started is not None and started.notna().all() and hasattr(started, "dt"):
-        hours = np.asarray(started.dt.tz_localize(None), dtype="datetime64[h]")
-    values = rows["value"].astype(float)
-    return level(values, units=rows["unit"], hours=hours)
-
-
 def describe(obs: Observations) -> str:
-    """Describe in a sentence what was observed: metric, tools, conditions, rounds."""
-    info, runs, table = metric_of(obs.metric), obs.runs, obs.complete
+    """Return in a sentence what was observed: metric, tools, conditions, rounds."""
+    info, table = metric_of(obs.metric), obs.complete
     # some logs do not say which test they are of
-    names = runs[["tool", "test"]].astype(object).fillna("").drop_duplicates()
-    tests = sorted(" ".join(name).strip() for name in names.itertuples(index=False))
+    kinds = obs.runs[["tool", "test"]].astype(object).fillna("").drop_duplicates()
+    tests = sorted(" ".join(kind).strip() for kind in kinds.itertuples(index=False))
     found = (
-        plural(len({*table["condition"]}), "condition"),
+        plural(table["condition"].nunique(), "condition"),
         plural(table["round"].nunique(), "round"),
-        plural(table["unit"].nunique(), "deployment"),
+        plural(table["replicate"].nunique(), "deployment"),
         plural(len(table), "complete run"),
     )
-    better = f" {info.better.capitalize()} is better." if info.better else ""
-    new = info.basis and info.basis not in info.label.lower()
-    basis = f" ({info.basis})" if new else ""
-    label = f"{info.label}{basis}, measured by {' and '.join(tests)}"
-    return f"{label}: {in_words(found)}.{better}"
-
-
-def as_tuple(names: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return the names as they may be given: one, several, or none; each once."""
-    return (
-        (names,)
-        if isinstance(names, str)
-        else tuple(dict.fromkeys(map(str, names or ())))
-    )
-
-
-def is_label(name: str) -> bool:
-    """Return whether a factor is a label of which null means that there is none."""
-    return factor(name).null == "none" and (name not in FACTORS or name == "gateway_sku")
-
-
-# -- which runs ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Selection:
-    """The runs that are observed.
-
-    The arrays have an entry for each of them, in the order of `rows`.
-
-    Attributes
-    ----------
-    source : Observed
-    rows : array of int
-        Where each run stands in the table of the source.
-    value : array of float
-    ok : array of bool
-        Which runs have a value.
-    round : array of float
-    blocked : bool
-        Whether rounds are known.
-    excluded : array of int
-        Where the runs stand that are left out for a recorded cause.
-    repeated : array of bool
-        Which runs were begun anew after an attempt had failed.
-    notes : tuple of str
-    """
-
-    source: Observed
-    rows: Codes
-    value: npt.NDArray[np.float64]
-    ok: Bools
-    round: npt.NDArray[np.float64]
-    blocked: bool
-    excluded: Codes
-    repeated: Bools
-    notes: tuple[str, ...]
-
-    @cached_property
-    def codes(self) -> dict[str, Codes]:
-        """The codes of each column that varies among these runs."""
-        found = {c: codes[self.rows] for c, codes in self.source.codes.items()}
-        return {c: part for c, part in found.items() if (part != part[0]).any()}
-
-    @cached_property
-    def block(self) -> Codes:
-        """The deployment and round of each run."""
-        return combined(
-            len(self.rows), self.source.units[self.rows], factorized(self.round)
-        )
-
-    def joined(self, names: Iterable[str], *more: Codes) -> Codes:
-        """Return the codes of the combinations of some columns."""
-        return combined(
-            len(self.rows), *more, *(self.codes[c] for c in names if c in self.codes)
-        )
-
-    def levels(self, name: str) -> pd.Series:
-        """Return the levels of a factor, with nulls."""
-        return self.source.runs[name].iloc[self.rows]
-
-
-def _numbers(runs: pd.DataFrame, name: str) -> npt.NDArray[np.float64]:
-    if name not in runs:
-        return np.full(len(runs), np.nan)
-    return pd.to_numeric(runs[name], errors="coerce").to_numpy(float, na_value=np.nan)
-
-
-def select_runs(source: Observed, metric: str, where: Mapping[str, Any]) -> Selection:
-    """Return the runs of the tests that give a metric: only these can fail at giving it."""
-    runs = source.runs
-    ran, excluded = (rows.to_numpy(bool) for rows in states(runs))
-    value = _numbers(runs, metric)
-    ok = ran & np.isfinite(value)
-    fine, coarse = source.joined(_GIVES), source.joined(_GIVES[:2])
-    gives = np.isin(fine, fine[ok])
-    if not gives.any():
-        measured = [m for m in METRICS if m in runs and runs[m][ran].notna().any()]
-        names = ", ".join([m for m in measured if m in PAGES] or measured) or "none"
-        raise NothingToReport(
-            f"no complete run has a value of {metric}; there are: {names}"
-        )
-    never_ran = ~np.isin(fine, fine[ran])
-    use = (gives | (never_ran & np.isin(coarse, coarse[gives]))) & ~excluded
-    repeated = np.zeros(len(runs), bool)
-    if (_numbers(runs, "attempt") > 1).any() and "run_id" in runs:
-        # the next attempt does not repeat one that found no host or tool
-        started = runs.reindex(columns=["started_utc"])["started_utc"].notna()
-        begun = started | ran | (not started.any())
-        trial = runs["run_id"].str.replace(r"-a\d+$", "", regex=True)
-        repeated = (begun & trial.where(begun).duplicated(keep=False)).to_numpy(bool)
-        use &= ~trial.duplicated(keep="last").to_numpy()
-    for name, wish in where.items():
-        levels = sort_levels(name, map(factor(name).cast, runs[name][use].unique()))
-        if strange := [w for w in wished(name, wish) if w not in levels]:
-            raise NothingToReport(
-                f"{name} is never {strange[0]!r} in runs of {metric}; "
-                f"it is {', '.join(map(factor(name).level_words, levels))}"
-            )
-        use &= has_level(runs[name], wished(name, wish))
-    rows, number = np.flatnonzero(use), _numbers(runs, "round")
-    blocked, dropped = bool(np.isfinite(number).all()), int((excluded & gives).sum())
-    return Selection(
-        source=source,
-        rows=rows,
-        value=value[rows],
-        ok=ok[rows],
-        round=number[rows] if blocked else rows.astype(float),
-        blocked=blocked,
-        excluded=np.flatnonzero(excluded),
-        repeated=repeated[rows],
-        notes=(f"{plural(dropped, 'excluded run')} left out",) if dropped else (),
-    )
-
-
-# -- what splits ---------------------------------------------------------------------------------
-
-
-# -- what splits ---------------------------------------------------------------------------------
-
-
-def choose_factors(
-    runs: Selection, metric: str, asked: Sequence[str], pooled: Sequence[str]
-) -> tuple[list[str], list[str]]:
-    """Return the factors that split, those asked for first, and what must be said of the others."""
-    codes, notes = runs.codes, list[str]()
-    if fixed := [name for name in asked if name not in codes]:
-        others = sorted((c for c in codes if factor(c).always_splits), key=_rank)
-        hint = f"these do: {', '.join(others) or 'none'}"
-        raise NothingToReport(f"{fixed[0]} does not vary in runs of {metric}; {hint}")
-    if texts := [c for c in codes if c not in asked and _is_text(runs, c)]:
-        notes.append(f"{_labels(texts)} {'are' if len(texts) > 1 else 'is'} {TEXT}")
-    chosen = list(asked)
-    # what follows from a pooled factor is pooled with it; but hosts determine everything
-    group = runs.joined([*chosen, *(c for c in pooled if c not in PAIRS)])
-    hosts = runs.joined(pooled)
-    for names in _candidates(runs, {*asked, *pooled, *texts}):
-        one, code = factor(names[0]), runs.joined(names) if names[1:] else codes[names[0]]
-        if names[0] in HOSTS and _are_ephemeral(runs, names, group, code):
-            notes.append("addresses of hosts change from run to run, and split nothing")
-        elif _splits(runs, one, group, hosts, code):
-            chosen += names
-            group = runs.joined(names, group)
-        elif one.role == "observed" and _varies(code, group, hosts, null_is_level=False):
-            notes.append(f"{_labels(names[:1])} changes between rounds of one condition")
-    if asked and (residue := chosen[len(asked) :]):
-        verb = "varies" if len(residue) == 1 else "vary"
-        notes.append(
-            f"{_labels(residue)} {verb} too: each level is a condition of its own"
-        )
-    return chosen, notes
-
-
-def _rank(name: str) -> tuple[bool, float]:
-    """Order of factors in a name: that of the list, a user's before the hosts.
-
-    Tool and test last.
-    """
-    return name in _MEANS, _ORDER.get(name, _ORDER["client"] - 0.5)
-
-
-def _labels(names: Iterable[str]) -> str:
-    return in_words((factor(name).label or name).replace("_", " ") for name in names)
-
-
-def _varies(codes: Codes, *groups: Codes, null_is_level: bool) -> bool:
-    """Whether a column has several levels within any group."""
-    group = combined(len(codes), *groups) if groups[1:] else groups[0]
-    rows = slice(None) if null_is_level else codes >= 0
-    group, held = group[rows], codes[rows]
-    first = np.empty(int(group.max(initial=0)) + 1, np.int64)
-    first[group] = held
-    return bool((first[group] != held).any())
-
-
-def _is_text(runs: Selection, name: str) -> bool:
-    """Whether a label of the user's is free text: a sentence, or a value for each run or round."""
-    if name in FACTORS or name in (MEASUREMENT, LOG_NAME):
-        return False
-    codes, size = runs.codes[name], len(runs.rows)
-    held = codes >= 0
-    values = runs.levels(name).dropna().unique()
-    longest = max((len(str(value).split()) for value in values), default=0)
-    if longest >= (_SENTENCE if held.all() else _PHRASE):
-        return True
-    number, rounds, blocks = len(values), len({*runs.block}), runs.block[held]
-    of_rounds = 1 < rounds < size and number == rounds == len({*blocks})
-    if (
-        runs.blocked
-        and of_rounds
-        and not _varies(codes[held], blocks, null_is_level=True)
-    ):
-        return True
-    others = [c for c in runs.codes if c in FACTORS and factor(c).always_splits]
-    repeated = bool(others) and len({*runs.joined(others)}) < size
-    return number == size and (number > MOST_LEVELS or repeated)
-
-
-def _are_ephemeral(
-    runs: Selection, names: Sequence[str], group: Codes, code: Codes
-) -> bool:
-    """Whether hosts are addresses of which one has a single run: pods get new ones each time."""
-    if runs.blocked or not _varies(code, group, null_is_level=False):
-        return False
-    levels = {level for name in names for level in runs.levels(name).dropna()}
-    counts = np.bincount(combined(len(code), group, code)[code >= 0])
-    return all(map(is_address, levels)) and bool((counts == 1).any())
-
-
-def _candidates(runs: Selection, others: Collection[str]) -> list[tuple[str, ...]]:
-    """Factors that may split, in order; both hosts are one, and so is a property of both."""
-    names = sorted((c for c in runs.codes if c not in others), key=_rank)
-    pairs = [
-        tuple(c for c in pair if c in names)
-        for pair in ENDS
-        if "_zone_physical" not in pair[0]
-    ]
-    alone = [c for c in names if all(c not in pair for pair in pairs)]
-    # what a log says of some tests only tells the tests apart, and is no level of the others
-    imported = runs.source.origin.source in ("", "imported")
-    kinds: tuple[list[tuple[str, ...]], ...] = [], [], [], []
-    for c in alone:
-        always = factor(c).always_splits
-        stated = always and imported and c in FACTORS and _follows_test(runs, c)
-        kinds[1 if c in _MEANS else 3 if not always else 2 if stated else 0].append((c,))
-    first, means, told, last = kinds
-    return [c for c in (*first, *pairs[:-1], *means, *told, pairs[-1], *last) if c]
-
-
-def _follows_test(runs: Selection, name: str) -> bool:
-    """Whether a factor stands in all runs of a test or in none, as the size of messages does."""
-    held = (runs.codes[name] >= 0).astype(np.int64)
-    partial = not held.all() and not _varies(
-        held, runs.joined(_MEANS[:2]), null_is_level=True
-    )
-    return partial or name == "message_bytes"
-
-
-def _splits(
-    runs: Selection, one: Factor, group: Codes, hosts: Codes, code: Codes
-) -> bool:
-    unknown = one.null == "unknown"
-    if one.always_splits and _varies(code, group, null_is_level=not unknown):
-        return True
-    if not runs.blocked:  # without rounds, other hosts are another path
-        return one.name in HOSTS and _varies(code, group, null_is_level=False)
-    if one.always_splits and not unknown:
-        return False
-    # a null between rounds says nothing; two runs of a round, one with a null, are two conditions
-    return _varies(code, group, hosts, runs.block, null_is_level=True)
-
-
-# -- what they are called ------------------------------------------------------------------------
-
-
-def name_conditions(runs: Selection, chosen: Sequence[str]) -> tuple[Codes, pd.DataFrame]:
-    """Return the condition of each run, and their facts in the order of their levels."""
-    every, codes = runs.source.runs, runs.joined(chosen)
-    first = np.unique(codes, return_index=True)[1]
-    rows = runs.rows[first]
-    held = {c: [plain(v) for v in every[c].array.take(rows)] for c in runs.source.codes}
-    for c, levels in runs.codes.items():
-        for i in {*codes[levels != levels[first][codes]]}:
-            held[c][i] = SEVERAL
-    given = list(dict.fromkeys(every.get(MEASUREMENT, ())))
-
-    def key(number: int) -> list[Any]:
-        at = [(f, held[f][number]) for f in chosen]
-        return [
-            (given.index(v),) if f == MEASUREMENT else factor(f).key(v) for f, v in at
-        ]
-
-    order = sorted(range(len(first)), key=key)
-    # one array, as pandas takes its time for every column
-    levels = np.array([*held.values()], dtype=object).T
-    facts = pd.DataFrame(levels[order], columns=[*held], dtype=object)
-    names = condition_names(facts, chosen, runs.codes)
-    facts.index = pd.Index(names, name="condition", dtype=object)
-    return np.argsort(order)[codes], facts
-
-
-def _named(condition: Codes, facts: pd.DataFrame, rows: Any = None) -> pd.Series:
-    """The names of conditions that are given by number."""
-    categories = pd.CategoricalDtype([*facts.index], ordered=True)
-    names = pd.Categorical.from_codes(condition, dtype=categories)
-    return pd.Series(names, rows)
-
-
-def level_names(obs: Observations, names: Sequence[str]) -> dict[str, str]:
-    """Return what to call each condition by the levels of these factors alone."""
-    return _level_names(obs, tuple(names))
-
-
-@lru_cache(maxsize=64)  # a thousand comparisons ask for the same
-def _level_names(obs: Observations, names: tuple[str, ...]) -> dict[str, str]:
-    levels = {str(c): set(column) for c, column in obs.facts.items()}
-    varying = [c for c, held in levels.items() if len(held) > 1 or SEVERAL in held]
-    return dict(zip(obs.names, condition_names(obs.facts, names, varying), strict=True))
-
-
-def condition_names(
-    facts: pd.DataFrame, by: Sequence[str], varying: Collection[str]
-) -> list[str]:
-    """Return the name of each condition: its levels in words.
-
-    Ordinary ones go unsaid where the rest is unique. Without a factor all have one name: their
-    placement, where it is known.
-    """
-    if not by:
-        [place, *others] = {*facts.get("placement", [None])}
-        return [str("all runs" if others or place in (None, SEVERAL) else place)] * len(
-            facts
-        )
-    ends = {}
-    for name in by:
-        host, under, what = name.partition("_")
-        pair = [f"{host}{under}{what}" for host in HOSTS]
-        if host in HOSTS and all(p in by or p not in varying for p in pair):
-            ends[name] = pair
-    full, short = [], []
-    for at in facts.to_dict("records"):
-        words = dict[str, tuple[str, bool]]()
-        for name in sorted(by, key=_rank):
-            if name not in ends:
-                # of a probe beside a load, whose own streams its name tells
-                beside = name == "streams" and at.get("during")
-                usual = (None, 1 if beside else factor(name).ordinary)
-                words[name] = level_words(name, at[name]), at[name] not in usual
-                continue
-            one, two = map(at.get, ends[name])
-            path = (
-                f"{one} → {two}" if one and two else f"from {one}" if one else f"to {two}"
-            )
-            if one or two:
-                zone = "zone " if name.endswith("_zone") else ""
-                words[ends[name][0]] = f"{zone}{path}", True
-        full.append(", ".join(word for word, _ in words.values()) or "unknown")
-        short.append(", ".join(word for word, said in words.values() if said) or full[-1])
-    unique = Counter(called for called, _ in {*zip(short, full, strict=True)})
-    return [s if unique[s] == 1 else f for s, f in zip(short, full, strict=True)]
-
-
-# -- what they gave ------------------------------------------------------------------------------
-
-
-# -- what they gave ------------------------------------------------------------------------------
-
-
-def tabulate(
-    runs: Selection,
-    condition: Codes,
-    facts: pd.DataFrame,
-    chosen: Sequence[str],
-    pooled: Sequence[str],
-) -> tuple[pd.DataFrame, list[str]]:
-    """Return an observation for each condition and round, a row for each missing one, and notes."""
-    every, notes = runs.source.runs, list[str]()
-    cell = combined(len(runs.rows), condition, runs.block)
-    at, size = np.unique(cell, return_index=True)[1], np.bincount(cell)
-    rows, complete = runs.rows[at], np.bincount(cell, weights=~runs.ok) == 0
-    value, most = runs.value[at], int(size.max())
-    if most > 1:
-        _refuse_collisions(runs, cell, pooled)
-        part, ok = runs.joined(pooled, condition), runs.ok
-        cells, which = np.unique(cell[ok], return_inverse=True)
-        mean = np.full(len(size), np.nan)
-        mean[cells] = merged(runs.value[ok], which, part[ok], condition[ok])
-        value = np.where(size == 1, value, mean)
-    if most > 1 and pooled:
-        names = ", ".join(_labels([name]) for name in pooled)
-        notes.append(f"pooled: {names}: geometric mean of up to {most} runs of a round")
-    table = pd.DataFrame(
-        {
-            "condition": _named(condition[at], facts),
-            "unit": runs.source.units[rows],
-            "round": runs.round[at],
-            "value": np.where(complete, value, np.nan),
-            # where nobody says that a run failed, a null is a value that is missing
-            "state": np.where(
-                complete, "ok", "failed" if "status" in every else "missing"
-            ),
-            "order": _numbers(every, "order")[rows],
-            "repeated": runs.repeated[at],
-        }
-        | {c: every[c].array.take(rows) if c in every else None for c in _CARRIED}
-    )
-    if runs.blocked and runs.source.origin.source != "imported":
-        table = _with_missing(runs, table, facts, chosen)
-    counts = table["state"].value_counts()
-    states = [s for s in ("failed", "missing") if s in counts]
-    notes += [f"{plural(int(counts[s]), 'observation')} {s}" for s in states]
-    return table, notes if runs.blocked else [*notes, UNBLOCKED]
-
-
-def _refuse_collisions(runs: Selection, cell: Codes, pooled: Sequence[str]) -> None:
-    """Raise UsageError where two complete runs of a round differ in nothing known."""
-    several = np.flatnonzero(np.bincount(cell[runs.ok]) > 1)
-    if pooled or not several.size:
-        return
-    one = (cell == several[0]) & runs.ok
-    every, rows = runs.source.runs, runs.rows[one]
-    ids = every["run_id"].iloc[rows] if "run_id" in every else rows
-    raise UsageError(
-        f"{in_words(map(str, ids))} differ in nothing known, and are of one round "
-        f"({runs.round[one][0]:g}): label what they differ in, or leave the round out"
-    )
-
-
-def _with_missing(
-    runs: Selection, table: pd.DataFrame, facts: pd.DataFrame, chosen: Sequence[str]
-) -> pd.DataFrame:
-    """Add a row for each round of a deployment that lacks a condition that was measured there."""
-    source, number = runs.source, _numbers(runs.source.runs, "round")
-    cells = ["condition", "unit", "round"]
-    known = {*table[cells].itertuples(index=False, name=None)}
-    # what was excluded for a recorded cause is neither there nor missing
-    names = {tuple(at): name for name, *at in facts[[*chosen]].itertuples(name=None)}
-    for row in runs.excluded:
-        levels = tuple(plain(source.runs[c].iloc[row]) for c in chosen)
-        known.add((names.get(levels), source.units[row], number[row]))
-    lost = []
-    for unit, here in table.groupby("unit"):
-        rounds = {*number[source.units == unit]}
-        more = [r for r in range(1, source.planned + 1) if r not in rounds]
-        rounds |= {*more[: max(0, source.planned - len(rounds))]}
-        every = product(here["condition"].unique(), [unit], sorted(rounds))
-        lost += [one for one in every if one not in known]
-    if not lost:
-        return table
-    missing = pd.DataFrame(lost, columns=cells).merge(
-        table[["unit", *UNIT]].drop_duplicates("unit")
-    )
-    missing = missing.assign(value=np.nan, order=np.nan, state="missing", repeated=False)
-    missing["condition"] = missing["condition"].astype(table["condition"].dtype)
-    return pd.concat([table, missing], ignore_index=True)
+    text = info.label
+    if info.basis and info.basis not in info.label.lower():
+        text += f" ({info.basis})"
+    text += f", measured by {' and '.join(tests)}: {in_words(found)}."
+    if info.better:
+        text += f" {info.better.capitalize()} is better."
+    return text

@@ -8,8 +8,8 @@ from __future__ import annotations
 from ..errors import NothingToReport
 from ..metrics import format_span, format_value
 from ..metrics import metric as metric_of
-from .observe import Data, Observations, levels, observe
-from .runs import HOSTS
+from .observe import Observations, levels, observe
+from .runs import HOSTS, Data
 
 END_NAMES = {
     "zone_physical": "physical zone",

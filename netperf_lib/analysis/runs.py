@@ -1,39 +1,157 @@
-"""The table of runs: which runs count, and which headline metrics they have."""
+"""A measurement as the analysis takes it: its runs, its factors, and what was declared.
+
+`measurement` is the door: it reads a path, and gives every table of runs the columns that it must
+have. Nothing behind it asks again what it was given, or which columns are factors.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from ..errors import UsageError, did_you_mean
-from ..experiment.factors import FACTORS, NOT_FACTORS, dimensions, factor, plain
+from ..experiment.factors import FACTORS, LOG_NAME, dimensions, factor, is_address
+from ..experiment.model import Contrast
 from ..experiment.origin import Origin, joined
-from ..metrics import METRICS, PAGES, plural
+from ..metrics import ALPHA, METRICS, PAGES, plural
 
-Codes: TypeAlias = npt.NDArray[np.int64]
-"""The number of each row's level; -1 stands for null."""
-Bools: TypeAlias = npt.NDArray[np.bool_]
+
+class HasRuns(Protocol):
+    """An experiment, or several."""
+
+    @property
+    def runs(self) -> pd.DataFrame:
+        """The table of runs."""
+
+
+Data: TypeAlias = "HasRuns | pd.DataFrame | str | os.PathLike[str] | Mapping[str, Any]"
+"""What a person may give: an experiment, its folder, runs; or names with them: measurements."""
 
 MEASUREMENT = "measurement"
-"""The factor that tells apart the experiments of a mapping, such as before and after."""
-MOST_LEVELS = 12
-"""A column of the user's with more different fractions, or values of one run each, is no factor."""
+"""The factor that tells apart several measurements, such as before and after."""
+PAIR = "pair"
+"""The factors that describe the two ends of a path are one."""
 LENGTHS = ("duration_s", "omit_s")
 """The length of a test is not part of what it measures."""
 HOSTS = ("client", "server")
-ENDS = tuple(
-    tuple(f"{host}{what}" for host in HOSTS)
-    for what in ("_vm_size", "_region", "_zone_physical", "_zone", "")
+ENDS = (
+    ("client_vm_size", "server_vm_size"),
+    ("client_region", "server_region"),
+    ("client_zone_physical", "server_zone_physical"),
+    ("client_zone", "server_zone"),
+    HOSTS,
 )
-"""Factors that describe the two ends of a pair."""
-UNIT = ("experiment", "deployment")
+"""Factors that describe the two ends of a path: both of a pair split, or none."""
+UNIT = ["experiment", "deployment"]
+"""A deployment of an experiment is one draw of where VMs land."""
+MEANS = ("tool", "test", "protocol", "direction")
+"""How something was measured splits after what was measured."""
+COLUMNS: Mapping[str, Any] = {
+    "run_id": None,
+    "experiment": None,
+    "deployment": None,
+    "round": np.nan,
+    "order": np.nan,
+    "attempt": 1,
+    "status": None,
+    "excluded": None,
+    "tool": None,
+    "test": None,
+    "started_utc": pd.NaT,
+}
+"""What every table of runs has; a null status: nobody says whether the run failed."""
+MOST_LEVELS = 12
+"""A label with more different fractions, or more values of one run each, is no factor."""
+SENTENCE, PHRASE = 5, 3
+"""Words of a label that is a sentence; and of one that only some runs have."""
+ROWS_ALONE = (
+    "exploratory, for the experiment of these runs declared its contrasts: for verdicts compare "
+    "the experiment, and name some of its runs by where=, as in "
+    "compare(exp, where={'placement': 'ppg'})"
+)
+"""Why a table of a declared experiment's runs gets no verdict, and what to type."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """Runs, the factors that describe their conditions, and what was declared before them.
+
+    Attributes
+    ----------
+    runs : DataFrame
+        A row for each attempt at a run: `COLUMNS`, factors, metrics.
+    factors : tuple of str
+        The columns that describe a condition, in the order in which they may split.
+    texts : tuple of str
+        Labels that are free text, and no factors: asked for by name, they split as well.
+    origin : Origin
+        Where the runs come from, and what must be said of them.
+    contrasts, added : tuple of Contrast
+        Declared before the first run, and after it.
+    planned : int
+        Rounds planned in each deployment; 0: not known.
+    sequential : bool
+        Whether rounds were added while looking at the results.
+    exploratory : bool
+        Whether these are rows of an experiment that declared contrasts, without those.
+    notes : tuple of str
+        What a reader of any result must know.
+    """
+
+    runs: pd.DataFrame
+    factors: tuple[str, ...]
+    texts: tuple[str, ...] = ()
+    origin: Origin = field(default_factory=Origin)
+    contrasts: tuple[Contrast, ...] = ()
+    added: tuple[Contrast, ...] = ()
+    planned: int = 0
+    sequential: bool = False
+    exploratory: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the experiment."""
+        return str(self.origin.declared.get("name") or "")
+
+    @property
+    def alpha(self) -> float:
+        """Share of reports that may contain a false verdict."""
+        return float(self.origin.declared.get("alpha") or ALPHA)
+
+    def only(self, where: Mapping[str, Any] | None) -> Measurement:
+        """Return the measurement with the runs of these levels alone."""
+        if not where:
+            return self
+        check_levels(where)
+        for name in where:
+            if name not in self.runs:
+                raise no_factor(name, self.runs, self.factors)
+        rows = pd.Series(data=True, index=self.runs.index)
+        for name, wish in where.items():
+            rows &= has_level(self.runs[name], wished(name, wish))
+        return replace(self, runs=self.runs[rows].reset_index(drop=True), planned=0)
+
+    def measured(self, metrics: Iterable[str]) -> list[str]:
+        """Return which of some metrics a run has that counts."""
+        known = self.runs[states(self.runs)[0]].notna().any()
+        return [name for name in metrics if known.get(name, False)]
+
+    def check_factors(self, names: Iterable[str]) -> None:
+        """Raise UsageError for a name that is no factor of these runs, with the nearest ones."""
+        for name in names:
+            if name not in (*self.factors, *self.texts):
+                raise no_factor(name, self.runs, self.factors)
+
+
+# -- at the door -----------------------------------------------------------------------------------
 
 
 def read_data(data: Any, pattern: str | None = None) -> Any:
@@ -46,6 +164,51 @@ def read_data(data: Any, pattern: str | None = None) -> Any:
     from ..data.shipped import located
 
     return read_logs(data, pattern=pattern) if are_logs(data) else read(located(data)[0])
+
+
+def measurement(data: Any, pattern: str | None = None) -> Measurement:
+    """Return the measurement that a person gave: the one place that asks what it is.
+
+    Several, by their names, are one with the factor `MEASUREMENT`.
+    """
+    if isinstance(data, Measurement):
+        return data
+    data = read_data(data, pattern)
+    if isinstance(data, Mapping) and data:
+        sides = {str(name): measurement(one, pattern) for name, one in data.items()}
+        return together(sides)
+    runs, origin = table_of(data), origin_of(data)
+    if "status" not in runs and {"percentile", "start_s", "median"} & {*runs}:
+        raise UsageError(
+            "a table of levels, intervals or percentiles does not hold runs: give the experiment"
+        )
+    if "run_id" not in runs and runs.columns.name == "condition":
+        raise UsageError(
+            "rounds down and conditions across are no runs: npl.judge(table, baseline=…, "
+            "better=…) judges such a table"
+        )
+    runs = runs.reset_index(drop=True)
+    lacking = {name: default for name, default in COLUMNS.items() if name not in runs}
+    runs = runs.assign(**lacking)
+    runs["round"] = pd.to_numeric(runs["round"], errors="coerce").astype(float)
+    runs["attempt"] = runs["attempt"].fillna(1)
+    if MEASUREMENT not in runs and varying(runs, ["experiment"]):
+        runs[MEASUREMENT] = runs["experiment"]
+    designs = set(runs.get("design", ())) | {origin.declared.get("design")}
+    factors, texts = factors_of(runs, origin)
+    contrasts = origin.declared.get("contrasts") or ()
+    declared = "declared" in runs and runs["declared"].eq(other=True).any()
+    return Measurement(
+        runs=runs,
+        factors=factors,
+        texts=texts,
+        origin=origin,
+        contrasts=tuple(map(Contrast.model_validate, contrasts)),
+        added=tuple(getattr(data, "added", ())),
+        planned=origin.planned,
+        sequential=origin.looked or "sequential" in designs,
+        exploratory=bool(declared) and not contrasts,
+    )
 
 
 def table_of(data: Any) -> pd.DataFrame:
@@ -70,7 +233,7 @@ def table_of(data: Any) -> pd.DataFrame:
 
 @cache
 def _no_runs() -> pd.DataFrame:
-    """Every column of the table of runs, without a row."""
+    """Return every column of the table of runs, without a row."""
     from ..data.load import data_frame
     from ..data.tables import SCHEMAS
 
@@ -83,141 +246,198 @@ def origin_of(data: Any) -> Origin:
     if isinstance(found, Origin):
         return found
     runs = getattr(data, "runs", data)
-    named = isinstance(runs, pd.DataFrame) and "notice" in runs
-    notices = sorted(runs["notice"].dropna().unique()) if named else ()
+    if not isinstance(runs, pd.DataFrame) or "notice" not in runs:
+        return Origin()
+    notices = sorted(runs["notice"].dropna().unique())
     return Origin(notice=" ".join(map(str, notices)) or None)
 
 
-ROWS_ALONE = (
-    "exploratory, for the experiment of these runs declared its contrasts: for verdicts compare "
-    "the experiment, and name some of its runs by where=, as in "
-    "compare(exp, where={'placement': 'ppg'})"
-)
-"""Why a table of a declared experiment's runs gets no verdict, and what to type."""
+def together(sides: Mapping[str, Measurement]) -> Measurement:
+    """Return several measurements as one, with the factor `MEASUREMENT`.
 
-
-@dataclass(frozen=True, eq=False)
-class Observed:
-    """Runs that are observed.
-
-    Attributes
-    ----------
-    runs : DataFrame
-    origin : Origin
-        Where they come from, and what was declared.
-    planned : int
-        Rounds planned in each deployment; 0: not known.
+    A round belongs to its measurement: whatever their numbers, two are never paired.
     """
-
-    runs: pd.DataFrame
-    origin: Origin
-    planned: int = 0
-
-    @classmethod
-    def of(cls, data: Any, rounds: int | None = None) -> Observed:
-        """Read what `observe` takes; `rounds` are planned, whatever is declared."""
-        if isinstance(data, Observed):
-            return data
-        data = read_data(data)
-        if isinstance(data, Mapping) and data:
-            several = {str(name): cls.of(one) for name, one in data.items()}
-            parts = [
-                one.runs.assign(measurement=n, experiment=n) for n, one in several.items()
-            ]
-            origin = joined([one.origin for one in several.values()])
-            return cls(pd.concat(parts, ignore_index=True).copy(), origin)
-        runs, origin = table_of(data), origin_of(data)
-        if "status" not in runs and {"percentile", "start_s", "median"} & {*runs}:
-            raise UsageError(
-                "a table of levels, intervals or percentiles does not hold runs: give the "
-                "experiment"
-            )
-        if MEASUREMENT not in runs and len(set(runs.get("experiment", ()))) > 1:
-            runs = runs.copy().assign(measurement=runs["experiment"])
-        planned = origin.planned if rounds is None else rounds
-        return cls(runs.reset_index(drop=True), origin, planned)
-
-    @property
-    def exploratory(self) -> bool:
-        """Whether these are rows of an experiment that declared contrasts, without those."""
-        if "declared" not in self.runs or self.origin.declared.get("contrasts"):
-            return False
-        return bool(self.runs["declared"].fillna(value=False).astype(bool).any())
-
-    @cached_property
-    def codes(self) -> dict[str, Codes]:
-        """The codes of each column that may tell conditions apart."""
-        others = {*METRICS, *NOT_FACTORS, "design", "condition"}
-        found = {str(c): _codes(self.runs[c]) for c in self.runs if c not in others}
-        return {c: codes for c, codes in found.items() if codes is not None}
-
-    @cached_property
-    def units(self) -> Codes:
-        """The deployment of each run, numbered over all experiments."""
-        columns = [self.runs[c] for c in UNIT if c in self.runs]
-        return combined(len(self.runs), *map(factorized, columns))
-
-    def joined(self, names: Iterable[str]) -> Codes:
-        """Return the codes of the combinations of some columns, of those that there are."""
-        return combined(
-            len(self.runs), *(self.codes[c] for c in names if c in self.codes)
-        )
-
-    def late(self) -> Bools:
-        """Return which runs belong to rounds beyond those planned."""
-        if not self.planned or "round" not in self.runs:
-            return np.zeros(len(self.runs), bool)
-        rank = self.runs["round"].groupby(self.units).rank(method="dense")
-        return (rank > self.planned).fillna(value=False).to_numpy(bool)
+    parts = []
+    for name, side in sides.items():
+        # the name of the side is that of its experiment: two may have been called alike
+        parts.append(side.runs.assign(**{MEASUREMENT: name, "experiment": name}))
+    every = list(sides.values())
+    factors = dict.fromkeys(
+        [MEASUREMENT, *(name for side in every for name in side.factors)]
+    )
+    return Measurement(
+        runs=pd.concat(parts, ignore_index=True).copy(),
+        factors=tuple(factors),
+        texts=tuple(dict.fromkeys(name for side in every for name in side.texts)),
+        origin=joined([side.origin for side in every]),
+        planned=min(side.planned for side in every),
+        exploratory=any(side.exploratory for side in every),
+    )
 
 
-def _codes(column: pd.Series) -> Codes | None:
-    """Codes of a column; None where a column of the user's holds lists or measured values."""
+# -- which columns are factors ---------------------------------------------------------------------
+
+
+def factors_of(
+    runs: pd.DataFrame, origin: Origin
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the columns that describe a condition, and the labels that are free text.
+
+    Factors are in the order in which they may split: what was declared, the ends of the path, how
+    it was measured. A host, a length or what was found while measuring comes last: it tells apart
+    runs of one round only. What an experiment declares is a factor as it stands.
+    """
+    named = dimensions(map(str, runs), roles=("condition", "host", "observed"))
+    columns = [name for name in named if name != "design" and _is_plain(runs[name])]
+    if origin.source not in ("", "imported"):
+        return tuple(sorted(columns, key=_rank)), ()
+    listed = origin.declared.get("factors")
+    if listed is not None:
+        # an import decides, and a person may edit it; what does not vary tells nothing apart
+        names = [one for one in columns if one in listed or not _may_be_listed(runs, one)]
+        texts = [one for one in columns if one not in names]
+    else:
+        texts = [name for name in columns if _is_free_text(runs, name)]
+        names = [name for name in columns if name not in texts]
+        if _are_ephemeral(runs, names):
+            names = [name for name in names if name not in HOSTS]
+    told = [name for name in names if _tells_of_a_test(runs, name)]
+    ranks = {name: 3.0 if name in told else _rank(name) for name in names}
+    return tuple(sorted(names, key=ranks.__getitem__)), tuple(texts)
+
+
+def _may_be_listed(runs: pd.DataFrame, name: str) -> bool:
+    """Return whether an import lists a column among its factors, or leaves it out on purpose."""
+    return factor(name).role != "observed" and bool(varying(runs, [name]))
+
+
+def _rank(name: str) -> float:
+    """Return the place of a factor among those that may split."""
+    if name in HOSTS:
+        return 4
+    if not factor(name).always_splits:
+        return 5
+    if name in MEANS:
+        return 2
+    return int(any(name in pair for pair in ENDS))
+
+
+def _is_plain(column: pd.Series) -> bool:
+    """Return whether a column has values that can be told apart: no lists, nothing measured."""
+    if pd.api.types.is_float_dtype(column) and column.name not in FACTORS:
+        return bool(column.nunique() <= MOST_LEVELS)
+    if column.dtype != object:
+        return True
     try:
-        codes, levels = pd.factorize(column)
+        pd.factorize(column)
     except TypeError:
-        return None
-    measured = column.name not in FACTORS and pd.api.types.is_float_dtype(column)
-    return None if measured and len(levels) > MOST_LEVELS else codes.astype(np.int64)
+        return False
+    return True
 
 
-def factorized(values: Any) -> Codes:
-    """Return the code of each value; -1 stands for null."""
-    codes: Codes = pd.factorize(values)[0].astype(np.int64)
-    return codes
+def _is_free_text(runs: pd.DataFrame, name: str) -> bool:
+    """Return whether a label is a sentence, or has a value for each run or round."""
+    if name in FACTORS or name in (MEASUREMENT, LOG_NAME):
+        return False
+    column = runs[name].dropna()
+    number = column.nunique()
+    if not varying(runs, [name]):
+        return False
+    most = SENTENCE if len(column) == len(runs) else PHRASE
+    if column.astype(str).str.count(r"\S+").max() >= most:
+        return True
+    rounds = runs["round"].nunique()
+    # another name of the round
+    if 1 < rounds < len(runs) and number == rounds:
+        return bool(numbered(runs, ["round", name]).max() + 1 == rounds)
+    # a name for each of a few logs is a factor, where nothing else tells them apart
+    listed = [one for one in FACTORS if one in runs and factor(one).always_splits]
+    listed = [one for one in listed if _is_plain(runs[one])]
+    repeated = bool(runs.duplicated(listed).any())
+    differ = bool(varying(runs, listed))
+    return number == len(runs) and (number > MOST_LEVELS or (differ and repeated))
 
 
-def combined(size: int, *codes: Codes) -> Codes:
-    """Return the codes of the combinations of several columns."""
-    total, levels = np.zeros(size, np.int64), 1
-    for more in codes:
-        width = int(more.max(initial=0)) + 2
-        if levels * width >= 2**62:
-            total = factorized(total)
-            levels = size
-        total, levels = total * width + more + 1, levels * width
-    return factorized(total)
+def _are_ephemeral(runs: pd.DataFrame, names: Sequence[str]) -> bool:
+    """Return whether hosts are addresses that change from run to run, as those of pods do."""
+    ends = [name for name in HOSTS if name in names]
+    if not ends or runs["round"].notna().all():
+        return False
+    hosts = pd.concat([runs[end].dropna() for end in ends])
+    if hosts.empty or not all(map(is_address, hosts.unique())):
+        return False
+    return bool((np.bincount(numbered(runs, names)) == 1).any())
+
+
+def _tells_of_a_test(runs: pd.DataFrame, name: str) -> bool:
+    """Return whether logs say this of some tests only, such as the size of messages.
+
+    It then follows from the test, and is no level of the others.
+    """
+    if name not in FACTORS or name in MEANS or not factor(name).always_splits:
+        return False
+    known = runs[name].notna()
+    by_test = known.groupby(numbered(runs, ["tool", "test"]))
+    partial = not known.all() and by_test.nunique().max() == 1
+    return name == "message_bytes" or bool(partial)
+
+
+# -- tables of runs --------------------------------------------------------------------------------
+
+
+def numbered(table: pd.DataFrame, names: Iterable[str]) -> npt.NDArray[np.int64]:
+    """Return the number of the combination of levels of each row, by its first appearance."""
+    total = np.zeros(len(table), np.int64)
+    for name in names:
+        codes = pd.factorize(table[name])[0].astype(np.int64) + 1
+        # numbered anew at each step, so that the product does not grow
+        total = pd.factorize(total * (codes.max(initial=0) + 1) + codes)[0]
+    return total.astype(np.int64)
+
+
+def varying(table: pd.DataFrame, names: Iterable[str]) -> list[str]:
+    """Return which columns have several levels; null is one."""
+    return [name for name in names if numbered(table, [name]).max(initial=0) > 0]
 
 
 def check_levels(where: Any) -> None:
     """Raise UsageError unless this is a mapping of factors to levels."""
     if not (isinstance(where, Mapping) and all(isinstance(name, str) for name in where)):
+        got = type(where).__name__ if isinstance(where, pd.Series) else repr(where)
         raise UsageError(
-            f"where is a mapping of factor to level, as in {{'placement': 'ppg'}}; got {where!r}"
+            f"where is a mapping of factor to level, as in {{'placement': 'ppg'}}; got {got}"
         )
 
 
-def status_counts(data: Any) -> tuple[int, int, int]:
-    """Count runs that are complete, that failed or were cut short, and that are excluded."""
-    ok, excluded = states(table_of(data))
-    return int(ok.sum()), int((~ok & ~excluded).sum()), int(excluded.sum())
+def wished(name: str, wish: Any) -> list[Any]:
+    """Return the levels that a value of ``where`` names: one, or several."""
+    if not isinstance(wish, list | tuple | set):
+        wish = [wish]
+    return list(map(factor(name).cast, wish))
+
+
+def has_level(column: pd.Series, levels: Sequence[Any]) -> npt.NDArray[np.bool_]:
+    """Return which rows have one of these levels; None is a null."""
+    cast = factor(str(column.name)).cast
+    # each level is cast once, and not each run
+    codes, found = pd.factorize(column, use_na_sentinel=False)
+    return np.array([cast(level) in levels for level in found], bool)[codes]
 
 
 def states(runs: pd.DataFrame) -> tuple[pd.Series[bool], pd.Series[bool]]:
     """Return which runs are complete and count, and which are excluded for a recorded cause."""
     none = pd.Series(data=False, index=runs.index)
     excluded = runs["excluded"].notna() if "excluded" in runs else none
-    return (runs["status"] == "ok" if "status" in runs else ~none) & ~excluded, excluded
+    ok = ~none
+    if "status" in runs:
+        ok = runs["status"].isna() | (runs["status"] == "ok")
+    return ok & ~excluded, excluded
+
+
+def status_counts(data: Any) -> tuple[int, int, int]:
+    """Count runs that are complete, that failed or were cut short, and that are excluded."""
+    ok, excluded = states(table_of(data))
+    return int(ok.sum()), int((~ok & ~excluded).sum()), int(excluded.sum())
 
 
 def ok_runs(data: Any) -> pd.DataFrame:
@@ -257,44 +477,26 @@ def without_sent(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the runs with what was sent only where no run of their tool says what arrived."""
     if not {"throughput_bps", "throughput_sent_bps"} <= {*runs}:
         return runs
-    arrived = (
-        runs["throughput_bps"].groupby(runs["tool"], dropna=False).transform("count") > 0
-    )
-    return runs.assign(throughput_sent_bps=runs["throughput_sent_bps"].mask(arrived))
+    tools = runs.groupby("tool", dropna=False)
+    arrived = tools["throughput_bps"].transform("count")
+    return runs.assign(throughput_sent_bps=runs["throughput_sent_bps"].mask(arrived > 0))
 
 
-def wished(name: str, wish: Any) -> list[Any]:
-    """Return the levels that a value of ``where`` names: one, or several."""
-    several = wish if isinstance(wish, list | tuple | set) else [wish]
-    return [factor(name).cast(w) for w in several]
-
-
-def has_level(column: pd.Series, levels: Sequence[Any]) -> Bools:
-    """Return which rows have one of these levels; None is a null."""
-    cast = factor(str(column.name)).cast
-    codes, found = pd.factorize(column, use_na_sentinel=False)
-    return np.array([cast(level) in levels for level in found], bool)[codes]
-
-
-def runs_of(
-    data: Any, where: Mapping[str, Any] | None = None, pattern: str | None = None
-) -> Observed:
-    """Return the runs of what `compare` takes, those with the levels `where`."""
-    source = Observed.of(read_data(data, pattern))
-    runs = source.runs
-    check_levels(where or {})
-    for name, wish in (where or {}).items():
-        if name not in runs:
-            raise no_factor(name, runs)
-        runs = runs[has_level(runs[name], wished(name, wish))]
-    return source if not where else Observed(runs.reset_index(drop=True), source.origin)
-
-
-def no_factor(name: str, runs: pd.DataFrame) -> UsageError:
+def no_factor(
+    name: str, runs: pd.DataFrame, factors: Sequence[str] | None = None
+) -> UsageError:
     """Return the error for a name that is no factor of these runs."""
-    factors = dimensions(map(str, runs), roles=("condition", "host", "observed"))
-    parts = [f for f in factors if f.endswith(f"_{name}")]
-    hint = f"did you mean {' or '.join(parts)}?" if parts else did_you_mean(name, factors)
-    varying = [f for f in factors if len({*map(plain, runs[f])}) > 1]
-    hint = hint.strip() or f"there are: {', '.join(varying or factors) or 'none'}"
+    if factors is None:
+        factors = dimensions(map(str, runs), roles=("condition", "host", "observed"))
+    # a zone is that of the client, or of the server
+    ends = [one for one in factors if one.endswith(f"_{name}")]
+    hint = did_you_mean(name, factors).strip()
+    if ends:
+        hint = f"did you mean {' or '.join(ends)}?"
+    if name in METRICS:
+        hint = f"that is a metric: write metric={name!r}"
+    if not hint:
+        roles = ("condition", "host", "observed")
+        there = dimensions(varying(runs, factors) or factors, roles=roles)
+        hint = f"there are: {', '.join(there) or 'none'}"
     return UsageError(f"no factor {name!r} in these runs; {hint}")

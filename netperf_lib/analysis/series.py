@@ -13,7 +13,7 @@ import scipy
 
 from ..errors import StatsError
 from ..metrics import MARGIN
-from .result import Floats, check_share
+from .intervals import Floats, check_share
 
 Arc = tuple[int, int]
 """First period of a level, and first period after it."""

@@ -11,10 +11,10 @@ import pandas as pd
 
 from ..errors import NothingToReport
 from ..metrics import ALPHA, plural, rounds_required
-from .intervals import Rounds
-from .observe import Data, Observations, level_names, observe
-from .result import check_share, percent, value_words
-from .runs import table_of
+from .intervals import Rounds, check_share
+from .observe import Observations, level_names, observe
+from .runs import Data, table_of
+from .words import percent, value_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,9 @@ def saturation(
     fits = {}
     for path in dict.fromkeys(paths.values()):
         part = rows[rows["condition"].map(paths) == path]
-        wide = part.pivot_table("value", ["unit", "round"], "streams", aggfunc="median")
+        wide = part.pivot_table(
+            "value", ["replicate", "round"], "streams", aggfunc="median"
+        )
         if len(wide.columns) > 1:
             fits[path] = streams(wide, share=share)
     if not fits:

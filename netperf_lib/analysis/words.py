@@ -1,27 +1,32 @@
-"""The words of an answer.
-
-An effect, its interval, the headline of a page, and what to do about a verdict.
-"""
+"""How numbers, conditions and verdicts are written: text is made last, and never read back."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, Self
 
-from ..errors import NothingToReport, UsageError, visible
-from ..experiment.model import Contrast
+import numpy as np
+import pandas as pd
+
+from ..errors import NothingToReport, visible
+from ..experiment.factors import FACTORS, factor, level_words
 from ..experiment.placements import PLACEMENTS
+from ..metrics import METRICS, format_value
 from ..metrics import metric as metric_of
-from .result import size_words
-from .runs import origin_of, read_data, table_of
+from .runs import ENDS, MEANS
 
 _MARKS = re.compile(r"[\\`*_\[\]{}<>|$~^&@#]|:(?=\S)|(?<=www)\.")
 _FIRST = re.compile(r"(\(?\w{1,9}(?=[.)])|(?=[:+=%-]))(.)")
 
 RUNS = 6
 """Runs from which on their range covers the median with more than 95 % confidence."""
+SEVERAL = "(several)"
+"""Stands for the level of a factor that varies within a condition."""
+TIMES = 3.0
+"""From this ratio on a change is written as a factor, and below it in per cent."""
 UNKNOWN = "not known"
 """What limits a transfer where no rule holds."""
 
@@ -131,58 +136,91 @@ def as_text(markdown: str) -> str:
     return re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", markdown)
 
 
-def factor_of(contrast: Contrast) -> str:
-    """Name of the factor in which the sides of a contrast differ.
+# -- numbers ---------------------------------------------------------------------------------------
 
-    Empty when they differ in several or none.
+
+def as_json(value: Any) -> Any:
+    """Return `value` as JSON types; a float that is not finite becomes None."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return {str(k): as_json(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray | list | tuple):
+        return [as_json(v) for v in value]
+    return value
+
+
+def percent(share: float) -> str:
+    """Write a share: ``95 %``, ``96.9 %``, ``0.42 %``."""
+    number = 100 * share
+    if 0 < abs(number) < 1:
+        return f"{number:.2g} %"
+    digits = 1
+    # 99.97 % is not 100 %, and 95.0 % is 95 %
+    if abs(number - round(number)) < 0.05:
+        digits = 0
+    elif abs(number) >= 99.95:
+        digits = 2
+    return f"{number:.{digits}f} %"
+
+
+def log_size(ratio: float) -> float:
+    """Return how far a ratio is from 1, upwards or downwards, as a logarithm.
+
+    0 for one without a value.
     """
-    b = contrast.b or {}
-    names = [n for n in {**contrast.a, **b} if contrast.a.get(n) != b.get(n)] if b else []
-    if "placement" in names:
-        return "placement"
-    return names[0] if len(names) == 1 else ""
+    return abs(math.log(ratio)) if 0 < ratio < math.inf else 0.0
 
 
-def contrasts(
-    data: Any, about: str | None = None, metric: str | None = None
-) -> list[Contrast]:
-    """Return the contrasts that the experiment declares.
-
-    Optionally only those of `metric` or whose sides differ in `about`.
-
-    Raises UsageError if the table has no such factor.
-
-    Examples
-    --------
-    >>> len(npl.analysis.contrasts(exp, metric="throughput_bps"))
-    5
-    """
-    data = read_data(data)
-    runs = table_of(data)
-    if about is not None and about not in runs:
-        raise UsageError(f"the table of runs has no factor {about!r}")
-    declared = origin_of(data).declared.get("contrasts") or ()
-    every = [Contrast.model_validate(c) for c in declared]
-    return [
-        c for c in every if about in (None, factor_of(c)) and metric in (None, c.metric)
-    ]
+def size_words(ratio: float) -> str:
+    """Return the size of a ratio without its direction: ``32 %``, ``4.2 times``."""
+    if ratio >= TIMES:
+        return f"{ratio:,.{0 if ratio >= 20 else 1}f} times"
+    change = 100 * abs(ratio - 1)
+    small = change < 9.95 or (ratio < 1 and change >= 98.5)
+    return f"{change:,.{int(small)}f} %"
 
 
 def effect(ratio: float, outward: int = 0, *, times: bool | None = None) -> str:
-    """Return a ratio as a change: ``−31 %``, ``×4.2``, ``−99.4 %``; a dash where there is none.
+    """Write a ratio as a change: ``−31 %``, ``×4.2``, ``−99.4 %``; a dash where there is none.
 
     An end of an interval is rounded outwards, down (−1) or up (1), so that the interval on the page
-    never claims more than the one that decided, and its inner end is the number of the sentence
-    ("at least 25 %"). `times` says which way, where the ratio is the end of an interval.
+    never claims more than the one that decided; and it is written like its ratio (`times`).
     """
     if not math.isfinite(ratio) or ratio <= 0:
         return "–"
-    size = size_words(ratio, outward, times=times)
-    if size.endswith(" times"):
-        return f"×{size.removesuffix(' times')}"
-    if not size.strip("0. %"):
-        return size
-    return f"{'−' if ratio < 1 else '+'}{size}"
+    if times is None:
+        times = ratio >= TIMES
+    if times:
+        # two digits that mean something
+        digits = 1
+        if ratio < 1:
+            digits = 2
+        elif ratio >= 20:
+            digits = 0
+        return f"×{_rounded(ratio, digits, outward):,.{digits}f}"
+    change = 100 * (ratio - 1)
+    # one digit more for what is small, and for what is nearly all
+    digits = 1 if abs(change) < 9.95 or change <= -98.5 else 0
+    change = _rounded(change, digits, outward)
+    # what is rounded to nothing has no sign
+    sign = ""
+    if change:
+        sign = "+" if change > 0 else "−"
+    return f"{sign}{abs(change):,.{digits}f} %"
+
+
+def _rounded(number: float, digits: int, outward: int) -> float:
+    scaled = number * 10**digits
+    if outward < 0:
+        scaled = math.floor(scaled + 1e-9)
+    elif outward > 0:
+        scaled = math.ceil(scaled - 1e-9)
+    return float(round(scaled) / 10**digits)
 
 
 def span(ratio: float, low: float, high: float, *, short: bool = False) -> str:
@@ -205,6 +243,130 @@ def span(ratio: float, low: float, high: float, *, short: bool = False) -> str:
         )
         return ends.replace("-", "−").replace("+0 ", "0 ")
     return f"{effect(low, -1, times=times)} to {effect(high, 1, times=times)}"
+
+
+def quantity(metric: str) -> str:
+    """Name of a metric for a sentence: ``one-way latency (99th percentile)``.
+
+    An unknown name is returned as it is.
+    """
+    if metric not in METRICS:
+        return metric
+    name, _, statistic = METRICS[metric].label.partition(", ")
+    name = name.removesuffix(
+        " at the receiver"
+    )  # the headline: the sender's view says so
+    if name[1:2].islower():
+        name = name[0].lower() + name[1:]
+    return f"{name} ({statistic})" if statistic not in ("", "mean") else name
+
+
+def unit_of(metric: str) -> str:
+    """Return the unit of a metric's stored numbers, empty when it is not known."""
+    return METRICS[metric].unit if metric in METRICS else ""
+
+
+def value_words(value: float, unit: str) -> str:
+    """Write a value with its unit."""
+    return format_value(value, unit, 4) if unit else f"{value:.4g}"
+
+
+# -- conditions ------------------------------------------------------------------------------------
+
+
+def label(name: str) -> str:
+    """Name a factor in a sentence."""
+    return (factor(name).label or name).replace("_", " ")
+
+
+def levels_text(levels: Mapping[str, Any]) -> str:
+    """Write the levels of several factors."""
+    return ", ".join(map(level_words, levels.keys(), levels.values()))
+
+
+def condition_names(
+    facts: pd.DataFrame, by: Sequence[str], varying: Collection[str]
+) -> list[str]:
+    """Return the name of each condition: its levels in words.
+
+    Ordinary ones go unsaid where the rest is unique. Without a factor all have one name: their
+    placement, where it is known.
+    """
+    if not by:
+        places = {*facts.get("placement", [None])} - {SEVERAL}
+        place = places.pop() if len(places) == 1 else None
+        return [place or "all runs"] * len(facts)
+    order = sorted(by, key=_rank)
+    names = []
+    rows: list[dict[Any, Any]] = facts.to_dict("records")
+    for levels in rows:
+        phrases = _phrases(levels, order, varying)
+        whole = ", ".join(phrases) or "unknown"
+        told = ", ".join(phrase for phrase, ordinary in phrases.items() if not ordinary)
+        names.append((told or whole, whole))
+    # a short name that would stand for two conditions is written out
+    meanings = Counter(short for short, _ in set(names))
+    return [whole if meanings[short] > 1 else short for short, whole in names]
+
+
+def _rank(name: str) -> tuple[bool, float]:
+    """Order factors as the list has them, labels before hosts, and how it was measured last."""
+    listed = list(FACTORS)
+    if name not in FACTORS:
+        return False, listed.index("client") - 0.5
+    return name in MEANS, listed.index(name)
+
+
+def _phrases(
+    levels: Mapping[str, Any], by: Sequence[str], varying: Collection[str]
+) -> dict[str, bool]:
+    """Return the words for the levels, each with whether it goes without saying."""
+    phrases: dict[str, bool] = {}
+    for name in by:
+        for pair in ENDS:
+            # a path has one name, where both of its ends are known
+            alone = {*pair} & {*varying} - {*by}
+            if name in pair and not alone:
+                phrases |= _path(pair, levels)
+                break
+        else:
+            level = levels[name]
+            ordinary = factor(name).ordinary
+            if name == "streams" and levels.get("during"):
+                ordinary = 1  # of a probe beside a load, whose own streams its name tells
+            phrases[level_words(name, level)] = level in (None, ordinary)
+    return phrases
+
+
+def _path(pair: Sequence[str], levels: Mapping[str, Any]) -> dict[str, bool]:
+    """Return the words for the two ends of a path."""
+    one, two = levels.get(pair[0]), levels.get(pair[1])
+    zone = "zone " if pair[0] == "client_zone" else ""
+    if one and two:
+        return {f"{zone}{one} → {two}": False}
+    if one:
+        return {f"{zone}from {one}": False}
+    if two:
+        return {f"{zone}to {two}": False}
+    return {}
+
+
+def verdict_counts(verdicts: Iterable[str]) -> str:
+    """Count verdicts: ``22 compared: 0 worse, 0 better, 17 equivalent, 5 not decided``."""
+    counts = Counter(UNDECIDED.get(verdict, verdict) for verdict in map(str, verdicts))
+    text = (
+        f"{counts.total()} compared: {counts['worse']} worse, {counts['better']} better, "
+        f"{counts['equivalent']} equivalent, {counts['not decided']} not decided"
+    )
+    if counts["exploratory"]:
+        text += f", {counts['exploratory']} exploratory"
+    return text
+
+
+UNDECIDED = {"inconclusive": "not decided", "no verdict": "not decided"}
+
+
+# -- pages -----------------------------------------------------------------------------------------
 
 
 def interval_words(n: Iterable[int], deployments: int = 1) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.ticker import NullFormatter
 
 from ..analysis.compare import compare
-from ..analysis.comparison import Comparison, Family, confidences
+from ..analysis.verdicts import Comparison, Family, confidences
 from ..analysis.words import effect, span
 from ..metrics import METRICS, format_value
 from .figure import CAPTION, INK, LINE_HEIGHT, MUTE, canvas, each, some
@@ -134,7 +134,7 @@ def _caption(every: Sequence[Comparison], shown: Sequence[Comparison]) -> str:
     """What a picture shows, and as much of the rest as two lines hold."""
     sure = confidences(shown)
     confidence = f" at {' to '.join(sure)} %" if sure else ""
-    units = each((c.n for c in shown), shown[0].unit)
+    units = each((c.n for c in shown), shown[0].counted)
     sentences = [
         f"The first against the second: its change with its interval{confidence}."
     ]

@@ -84,7 +84,7 @@ def rounds(
     number = "round" if obs.blocked else "run"
     words = f"{info.label} by {number}"
     panels = [obs] if ax is not None else [obs.only(names) for names in _near(medians)]
-    units = len(set(complete["unit"]))
+    units = len(set(complete["replicate"]))
     interval = interval_words(groups.size(), deployments=units)
     caption = (
         f"{info.label}: every run in time order; line and band: median of each condition and "
@@ -133,7 +133,7 @@ def _rounds(
     painted = colours(list(dict.fromkeys(called.values())))
     runs = obs.complete
     runs["at"] = (
-        runs["round"] if units == 1 else runs.groupby(["unit", "round"]).ngroup() + 1
+        runs["round"] if units == 1 else runs.groupby(["replicate", "round"]).ngroup() + 1
     )
     for name, rows in runs.groupby("condition", observed=True):
         colour, marker = painted[called[str(name)]]

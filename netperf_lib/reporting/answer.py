@@ -14,18 +14,23 @@ from ..analysis.compare import (
     compare,
     judge_declared,
     pairs,
-    read_margin,
-    usual_level,
 )
-from ..analysis.comparison import Family
 from ..analysis.details import levels_words
+from ..analysis.judging import read_margin
 from ..analysis.lead import abbreviations, lead_paragraph
-from ..analysis.observe import Data, Observations, describe, levels, observe
+from ..analysis.observe import Observations, describe, levels, observe
 from ..analysis.pairs import ends_of, pairs_words
-from ..analysis.result import as_json, log_size
-from ..analysis.runs import Observed, headline_metrics, read_data
+from ..analysis.rule import usual_level
+from ..analysis.runs import (
+    MEASUREMENT,
+    Data,
+    Measurement,
+    headline_metrics,
+    measurement,
+)
 from ..analysis.streams import filled
-from ..analysis.words import Headline, Words, as_markdown, contrasts
+from ..analysis.verdicts import Family
+from ..analysis.words import Headline, Words, as_json, as_markdown, log_size
 from ..errors import NothingToReport, UsageError
 from ..experiment.factors import factor
 from ..experiment.model import Contrast
@@ -271,8 +276,10 @@ def ask(
     >>> list(answer.main.conditions.index)
     ['1 stream', '2 streams', '4 streams', '16 streams']
     """
-    source = read_data(data, pattern)
-    if metric is None and isinstance(source, Observations):
+    source = getattr(data, "observations", data)
+    if not isinstance(source, Observations):
+        source = measurement(source, pattern)
+    elif metric is None:
         metric = source.metric
     metric = metric or _first(source, by, where, pool)
     ends = ends_of(source, metric) if by == "pairs" else ()
@@ -289,24 +296,26 @@ def ask(
 
 
 def _judged(
-    source: Any, obs: Observations, where: Mapping[str, Any], margin: float | str | None
+    source: Measurement | Observations,
+    obs: Observations,
+    where: Mapping[str, Any],
+    margin: float | str | None,
 ) -> tuple[Family, tuple[Contrast, ...]]:
     """What is declared about these conditions.
 
     What page one says by rule if nothing is declared.
     """
-    if isinstance(
-        source, Sequence | Mapping
-    ):  # what one of several declares is not asked of all
+    # what one of several declares is not asked of all
+    if isinstance(source, Observations) or MEASUREMENT in source.factors:
         return Family(()), ()
     size = None if margin is None else read_margin(margin)
-    if declared := contrasts(source):
+    if declared := source.contrasts:
         if not asked_about(obs, declared, where):
             return Family(()), ()
         family, known = judge_declared(
             source, obs.metric, margin=size, contrasts=declared
         )
-        used = [p.contrast for p in known if p.contrast]
+        used = [q.contrast for q in known if q.contrast]
     else:
         lead = lead_paragraph(source, margin=size)
         family, used = lead.family, [*lead.contrasts] if lead.judged else []
@@ -321,7 +330,9 @@ def _against(
     obs: Observations, baseline: Any, margin: float | str | None
 ) -> tuple[Family, tuple[Contrast, ...], tuple[tuple[str, str], ...]]:
     """Every level against the baseline, or the ordinary one; each with each where there is none."""
-    level = usual_level(obs) if baseline is None else baseline
+    level = baseline
+    if level is None and obs.asked:
+        level = usual_level(obs, obs.asked[0])
     sides = tuple(pairs(obs, level)) if obs.asked else ()
     if not sides:
         return Family(()), (), ()
@@ -336,7 +347,7 @@ def _first(
 ) -> str:
     """The first headline metric that the question has an answer for."""
     problems = []
-    for metric in headline_metrics(Observed.of(source).runs):
+    for metric in headline_metrics(source):
         try:
             observe(source, metric, () if by == "pairs" else by, where=where, pool=pool)
         except UsageError as error:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from ..analysis.comparison import advice, confidences
 from ..analysis.tables import markdown_table
+from ..analysis.verdicts import advice, confidences
 from ..analysis.words import UNKNOWN, as_markdown, effect, span
 from ..metrics import METRICS, format_value
 
 if TYPE_CHECKING:
-    from ..analysis.comparison import Comparison, Family
+    from ..analysis.verdicts import Comparison, Family
     from ..experiment.model import Contrast
 
 
@@ -118,7 +118,7 @@ def _caption(family: Family) -> str:
 def _sides(c: Comparison) -> str:
     """What was measured on both sides, and what limits it: a ratio without its base says little."""
     unit = METRICS[c.metric].unit if c.metric in METRICS else ""
-    causes = ["" if cause in ("", UNKNOWN) else f" ({cause})" for cause in c.held_back]
+    causes = ["" if cause in ("", UNKNOWN) else f" ({cause})" for cause in c.limited_by]
     sides = list(zip(c.names, c.medians, causes, strict=True))[
         : 2 if c.threshold is None else 1
     ]

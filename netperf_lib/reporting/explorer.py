@@ -24,7 +24,7 @@ from ..analysis.colours import colours
 from ..analysis.lead import lead_paragraph
 from ..analysis.limits import of_conditions
 from ..analysis.observe import Observations, levels, observe
-from ..analysis.runs import Observed, table_of
+from ..analysis.runs import measurement, table_of
 from ..data.files import read_plain
 from ..errors import StoreError, UsageError
 from ..experiment.factors import factor, plain, sort_levels
@@ -108,7 +108,7 @@ def _data(exp: Results) -> dict[str, Any]:
     complete = runs[runs["status"] == "ok"]
     names = [m for m in METRICS if m in runs and complete[m].notna().any()]
     names.sort(key=lambda m: m not in HEADLINES)
-    source = Observed.of(exp)
+    source = measurement(exp)
     observed = {m: observe(source, m) for m in names}
     levels_of: dict[str, list[Any]] = {}
     for obs in observed.values():
@@ -148,7 +148,7 @@ def _metric(
 ) -> dict[str, Any]:
     """A metric: its conditions with their levels, and every run of them in the order of time."""
     metric = METRICS[obs.metric]
-    measured = obs.table.dropna(subset=["run_id"]).sort_values(["unit", "round"])
+    measured = obs.table.dropna(subset=["run_id"]).sort_values(["replicate", "round"])
     held = of_conditions(obs)
     conditions = []
     for name, row in levels(obs).iterrows():

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..analysis.compare import compare
-from ..analysis.comparison import UNDECIDED
 from ..analysis.details import overview
 from ..analysis.history import measurements
 from ..analysis.intervals import DEPLOYMENTS
 from ..analysis.lead import Lead, opening
 from ..analysis.runs import ok_runs, status_counts, table_of, warned
 from ..analysis.tables import Table
-from ..analysis.words import Headline, Words
+from ..analysis.words import UNDECIDED, Headline, Words
 from ..data.layout import Store
 from ..data.load import Fleet, Results, read
 from ..errors import NetperfError

@@ -31,7 +31,7 @@ from ..quantities import read_quantity
 from .blocks import Shown, callout
 
 if TYPE_CHECKING:
-    from ..analysis.observe import Data
+    from ..analysis.runs import Data
 
 __all__ = ["check", "start"]
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from netperf_lib.analysis.samples import Sample, judge_samples
+from netperf_lib.analysis.judging import family_of
+from netperf_lib.analysis.verdicts import Sample
 
 
 def drift(rng, samples, n, total=0.10):
@@ -23,7 +24,13 @@ def often_slow(rng, size):
     return np.exp(0.1 * rng.standard_normal(size) + np.log(3) * (rng.random(size) < 0.15))
 
 
-def compared(a, b, *, paired=True, family=1, alpha=0.05, **subject):
+def sample(a, b, **rest):
+    """Return the sample of one deployment."""
+    a, b = np.asarray(a, float), np.asarray(b, float)
+    return Sample(a=a, b=b, replicate=np.zeros(a.size, int), **rest)
+
+
+def compared(a, b, *, paired=True, family=1, alpha=0.05, names=("A", "B"), **rest):
     """Judge two conditions, given as one value a round, in a family whose others are equal."""
     a, b = np.asarray(a, float), np.asarray(b, float)
     if not paired:
@@ -31,5 +38,6 @@ def compared(a, b, *, paired=True, family=1, alpha=0.05, **subject):
             np.append(a, np.full(b.size, np.nan)),
             np.append(np.full(a.size, np.nan), b),
         )
-    others = [Sample(a=np.ones(12), b=np.ones(12))] * (family - 1)
-    return judge_samples([Sample(a=a, b=b, **subject), *others], alpha=alpha)[0]
+    others = [sample(np.ones(12), np.ones(12))] * (family - 1)
+    every = [sample(a, b, **rest), *others]
+    return family_of(every, [names] * family, alpha=alpha)[0]

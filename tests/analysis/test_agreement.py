@@ -8,13 +8,14 @@ import scipy
 from numpy.random import default_rng
 
 from netperf_lib.analysis.intervals import (
+    Deployments,
     Rounds,
-    Units,
     cut,
+    median_interval,
+    neighbours_p,
     rank_sum_cdf,
     signed_rank_cdf,
 )
-from netperf_lib.analysis.median_ci import median_interval, neighbours_p
 
 
 def test_null_distributions_count_every_case():
@@ -55,7 +56,7 @@ def test_welch():
     rng = default_rng(1)
     for _ in range(10):
         x, y = rng.normal(0, 0.05, 6), rng.normal(0.02, 0.02, 4)
-        low, high, _ = Units(x, y).interval(0.05)
+        low, high, _ = Deployments(x, y).interval(0.05)
         theirs = scipy.stats.ttest_ind(x, y, equal_var=False).confidence_interval(0.95)
         assert np.allclose([low, high], [theirs.low, theirs.high])
 

@@ -12,9 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from netperf_lib.analysis import Family, gate
-from netperf_lib.analysis.compare import between, compare
-from netperf_lib.analysis.judging import judge
-from netperf_lib.analysis.runs import Observed
+from netperf_lib.analysis.compare import between, compare, judge
+from netperf_lib.analysis.runs import measurement
 from netperf_lib.cli import npl as cli
 from netperf_lib.data.load import read
 from netperf_lib.errors import UsageError
@@ -47,7 +46,7 @@ def runs(seed, *, scale=1.0, rounds=12, **fixed):
 
 def before_after(before, after, **options):
     return between(
-        {"before": Observed.of(before), "after": Observed.of(after)}, **options
+        {"before": measurement(before), "after": measurement(after)}, **options
     )
 
 
@@ -75,10 +74,10 @@ def test_what_holds_the_throughput_back_on_each_side_is_told():
         side["throughput_bps"], side["advertised_bps"], side["bitrate"] = bps, cap, asked
     found = before_after(before, after, metric="throughput_bps")
     causes = "rate asked for", "advertised bandwidth"
-    assert [c.held_back for c in found] == [causes] * 2
+    assert [c.limited_by for c in found] == [causes] * 2
     shown = text(verdict_blocks(found, two=True), 120)
     assert shown.count("advertised bandwidth / rate asked for") == 2
-    assert {c.held_back for c in before_after(runs(1), runs(2))} == {("", "")}
+    assert {c.limited_by for c in before_after(runs(1), runs(2))} == {("", "")}
 
 
 def test_the_notice_of_each_side_is_told():
@@ -138,7 +137,7 @@ def test_deployments_are_the_replicates_before_and_after():
     assert (
         sum(v in ("better", "worse") for v in found) <= 7
     )  # 5 %, and three standard errors
-    assert (pairs[0][0].unit, pairs[0][0].n) == ("deployment", 3)
+    assert (pairs[0][0].counted, pairs[0][0].n) == ("deployment", 3)
     assert "Welch" in pairs[0][0].method
 
 
@@ -151,7 +150,7 @@ def test_a_difference_between_deployments_is_found():
 def test_one_deployment_against_several_has_no_verdict():
     found = before_after(deployed(1, 1), deployed(501, 3))
     assert set(verdicts(found).values()) == {"no verdict"}
-    assert found[0].reason.startswith("3 deployments of after against 1 of before")
+    assert found[0].reason.startswith("3 deployments against 1")
 
 
 def test_rounds_of_the_two_sides_are_not_paired():

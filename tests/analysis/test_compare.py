@@ -143,7 +143,6 @@ def test_factors_of_two_hosts_are_compared_as_pairs():
             lambda e: npl.compare(e, metric="throughput_bps", by="streams", baseline=3),
             "has streams 3, the baseline",
         ),
-        (lambda e: npl.compare(e, by="placement"), "needs a metric"),
         (lambda e: npl.ask(e, "banana", "throughput_bps"), "no factor 'banana'"),
     ],
 )

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from netperf_lib.analysis.compare import judge
 from netperf_lib.analysis.contents import at_a_glance, fleet_pages, pages
-from netperf_lib.analysis.judging import judge
 from netperf_lib.analysis.lead import lead_paragraph, opening
 from netperf_lib.cli import npl as command_line
 from netperf_lib.data.imports import import_logs

@@ -187,7 +187,7 @@ def test_deployments_are_the_replicates_of_a_placement():
         compare(table(deployments=5, spread=0.05)),
     )
     assert few[0].scope == "over 3 deployments"
-    assert (enough[0].unit, enough[0].n, enough[0].scope) == (
+    assert (enough[0].counted, enough[0].n, enough[0].scope) == (
         "deployment",
         5,
         "over 5 deployments",

@@ -60,5 +60,5 @@ def test_a_day_with_an_incident_is_below_its_threshold():
         day(),
         [{"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "below": "100 us"}],
     )
-    assert (c.verdict, c.unit, c.n) == ("better", "part", 24)
+    assert (c.verdict, c.counted, c.n) == ("better", "part", 24)
     assert 46 * 0.97 < c.ratio * 100 < 46 * 1.05

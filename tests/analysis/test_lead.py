@@ -10,9 +10,9 @@ import pytest
 
 import netperf_lib as npl
 from netperf_lib.analysis.contents import pages
-from netperf_lib.analysis.families import by_rule, of_main_tool
 from netperf_lib.analysis.lead import WORDS, Writer, lead_paragraph
-from netperf_lib.analysis.runs import headline_metrics
+from netperf_lib.analysis.rule import of_main_tool, questions_by_rule
+from netperf_lib.analysis.runs import headline_metrics, measurement
 from netperf_lib.experiment.origin import Measured, Origin
 from tests.studies.published import measured
 
@@ -55,14 +55,17 @@ def test_the_family_by_rule_reads_no_value():
     runs = table({"ppg": 40.0, "same-zone": 57.0, "far": 90.0})
     other = runs.assign(**{LATENCY: np.random.default_rng(1).permutation(runs[LATENCY])})
     one, two = (
-        [(p.a, p.b) for p in by_rule([of_main_tool(r, LATENCY)])] for r in (runs, other)
+        [(p.a, p.b) for p in questions_by_rule([of_main_tool(measurement(r), LATENCY)])]
+        for r in (runs, other)
     )
     assert one == two
 
 
 def test_what_is_set_on_hosts_is_compared_everywhere(tmp_path):
     runs = npl.read(measured("study-placement", tmp_path))
-    rule = by_rule([of_main_tool(runs, m) for m in headline_metrics(runs)])
+    rule = questions_by_rule(
+        [of_main_tool(measurement(runs), m) for m in headline_metrics(runs)]
+    )
     sides = [p.as_contrast() for p in rule]
     streams = [
         c.a["placement"]
@@ -200,7 +203,7 @@ def test_a_row_says_which_side_loses_datagrams():
 def test_sides_of_different_size_say_both():
     runs = table({"ppg": 40.0, "same-zone": 57.0}, rounds=5)
     (c,) = lead_paragraph(runs[runs["placement"].eq("ppg") ^ runs["round"].gt(4)]).family
-    assert c.size == "4/1"
+    assert c.runs == (4, 1)
     assert c.reason.startswith("1 run per side, at least")
 
 

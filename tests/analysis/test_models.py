@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.random import default_rng
 
 from netperf_lib import analysis
-from netperf_lib.analysis.judging import judge
+from netperf_lib.analysis.compare import judge
 from netperf_lib.analysis.streams import streams
 from netperf_lib.errors import StatsError
 
@@ -64,10 +64,10 @@ def test_a_day_of_runs_has_as_many_observations_as_hours():
         0.05 * rng.standard_normal(22)[hours] + 0.02 * rng.standard_normal(1320)
     )
     found = analysis.level(values, hours=hours)
-    assert (found.n, found.unit) == (22, "hour")
+    assert (found.n, found.counted) == (22, "hour")
     assert found.low < 46 < found.high
     assert found.high / found.low > 1.02
-    assert analysis.level(values[:599], hours=hours[:599]).unit == "run"
+    assert analysis.level(values[:599], hours=hours[:599]).counted == "run"
 
 
 def test_missing_values_are_dropped_and_bad_ones_refused():

@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.analysis.samples import Sample, judge_samples
+from netperf_lib.analysis.verdicts import judge_samples
 
+from .planted import sample
 from .power import SERIES, power
 from .validate import chained
 
@@ -72,8 +73,8 @@ B = [
 
 def test_a_larger_family_decides_nothing_more():
     rng = np.random.default_rng(0)
-    asked = Sample(a=np.array(A), b=np.array(B), better="lower")
-    others = [Sample(a=100 + rng.random(12), b=100 + rng.random(12)) for _ in range(7)]
+    asked = sample(A, B, better="lower")
+    others = [sample(100 + rng.random(12), 100 + rng.random(12)) for _ in range(7)]
     settled = [
         judge_samples([asked, *others[: m - 1]])[0].settled for m in (1, 2, 4, 5, 8)
     ]

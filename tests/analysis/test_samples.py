@@ -11,9 +11,10 @@ from numpy.random import default_rng
 
 import netperf_lib as npl
 from netperf_lib import analysis
+from netperf_lib.analysis.verdicts import judge_samples
 from netperf_lib.errors import StatsError, UsageError
 
-from .planted import compared
+from .planted import compared, sample
 
 ROUNDS = st.integers(6, 24)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -146,9 +147,8 @@ def test_few_unpaired_runs_say_how_many_are_needed():
 def test_a_long_series_counts_its_parts_against_a_threshold():
     """Half of a day is above the threshold, by an hour each: a thousand runs decide nothing."""
     hours = np.exp(0.1 * np.where(np.arange(24) % 2, 1, -1)).repeat(60)
-    [c] = analysis.samples.judge_samples(
-        [analysis.samples.Sample(a=hours, threshold=1.001)]
-    )
+    limit = np.full(hours.size, 1.001)
+    [c] = judge_samples([sample(hours, limit, to_threshold=True)])
     assert (c.verdict, c.n) == ("inconclusive", 24)
 
 
@@ -177,7 +177,7 @@ def test_deployments_of_a_plain_table_are_the_replicates():
     pairs = [[1, 2, 3], [1, 2, 3, 4]]
     table.index = pd.MultiIndex.from_product(pairs, names=["deployment", "round"])
     [c] = judged(table)
-    assert (c.unit, c.n, c.scope) == ("deployment", 3, "over 3 deployments")
+    assert (c.counted, c.n, c.scope) == ("deployment", 3, "over 3 deployments")
 
 
 def test_rounds_of_one_side_only_promise_no_share():
@@ -198,7 +198,7 @@ def test_rounds_of_one_side_only_promise_no_share():
             "no column 'mars', the baseline; it has ppg, far",
         ),
         ({"better": "less"}, UsageError, "better is 'lower' or 'higher'; got 'less'"),
-        ({"margin": 5}, StatsError, "margin must lie between"),
+        ({"margin": 5}, UsageError, "margin 5: write a share above 0"),
         ({"alpha": 0}, StatsError, "alpha must lie between"),
     ],
 )

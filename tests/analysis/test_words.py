@@ -8,7 +8,7 @@ import pytest
 
 from netperf_lib import analysis
 from netperf_lib.analysis import words
-from netperf_lib.analysis.comparison import advice
+from netperf_lib.analysis.verdicts import advice
 from netperf_lib.errors import NothingToReport, UsageError
 
 from .planted import compared
@@ -93,7 +93,7 @@ def test_an_interval_is_described_by_how_many_runs_there_are(n, options, text):
 
 def test_what_a_contrast_is_about_and_a_factor_that_does_not_exist():
     with pytest.raises(UsageError, match="no factor 'rack'"):
-        words.contrasts(pd.DataFrame({"placement": ["ppg"]}), "rack")
+        analysis.contrasts(pd.DataFrame({"placement": ["ppg"]}), "rack")
     with pytest.raises(NothingToReport, match="nothing here"):
         words.end("nothing here")
     assert words.heading("Placement", "latency_oneway_us") == "Placement: one-way latency"

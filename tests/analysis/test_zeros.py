@@ -83,12 +83,14 @@ def test_a_round_of_zero_throughput_counts_as_the_lowest(paired):
 
 
 def test_the_level_of_deployments_without_loss_counts_deployments():
-    found = analysis.level([0.0, 0.0, 0.0, 0.01, 0.0, 0.0], units=[1, 1, 2, 2, 3, 3])
-    assert (found.unit, found.n, found.median) == ("deployment", 3, 0)
+    found = analysis.level(
+        [0.0, 0.0, 0.0, 0.01, 0.0, 0.0], deployments=[1, 1, 2, 2, 3, 3]
+    )
+    assert (found.counted, found.n, found.median) == ("deployment", 3, 0)
 
 
 def test_where_zeros_are_ranked_no_number_of_rounds_is_promised_and_no_size_is_said():
-    c = compared([0.0] * 8 + [0.1] * 4, [0.0] * 12, better="lower", quantity="loss")
+    c = compared([0.0] * 8 + [0.1] * 4, [0.0] * 12, better="lower")
     assert (c.verdict, c.ratio, c.high, c.more_rounds) == (
         "inconclusive",
         np.inf,

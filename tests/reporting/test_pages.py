@@ -136,8 +136,8 @@ def test_contrasts_that_were_added_later_are_counted(doubted):
 
 def test_a_column_of_causes_that_are_not_known_is_left_out(doubted):
     family = npl.compare(doubted)
-    unknown = replace(family[0], held_back=("not known", ""))
-    known = replace(family[0], held_back=("not known", "link"))
+    unknown = replace(family[0], limited_by=("not known", ""))
+    known = replace(family[0], limited_by=("not known", "link"))
 
     def shown(*comparisons):
         blocks = terminal.verdict_blocks(replace(family, comparisons=comparisons))

@@ -1,0 +1,201 @@
+"""What the reader must know before relying on a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..experiment.factors import factor, level_words
+from ..metrics import METRICS, format_value, plural
+from .observe import Observations
+from .runs import HOSTS, MEASUREMENT, warned
+from .verdicts import Judged, Question
+from .words import SEVERAL
+
+PLACE = {
+    "placement",
+    *HOSTS,
+    "client_zone",
+    "server_zone",
+    "client_zone_physical",
+    "server_zone_physical",
+    "client_region",
+    "server_region",
+}
+"""Factors that describe where the VMs landed."""
+HARDWARE = {"client_cpu", "server_cpu", "nic_driver", "server_nic_driver"}
+"""What VMs of one size may land on."""
+NOTICEABLE = 0.01
+"""Share of lost datagrams from which on a throughput is not shown without it."""
+HARDLY = 1.005
+"""A ratio that three written digits do not show."""
+ALIKE = 0.01
+"""p below which neighbouring rounds resemble each other."""
+THESE = "for these VMs"
+"""What the statements of one deployment apply to."""
+QUOTIENT = (
+    "the ratio is the typical one of common rounds, and not the quotient of the two medians, "
+    "which are of all runs"
+)
+NEIGHBOURS = (
+    "neighbouring rounds resemble each other: another hour may differ from those measured"
+)
+UNPAIRED = (
+    "unpaired: any drift between the two sides' measurements is part of the difference"
+)
+
+
+# -- what the sides are ----------------------------------------------------------------------------
+
+
+def moved(q: Question) -> bool:
+    """Return whether the sides were measured on different VMs."""
+    obs = q.obs
+    if obs is None or q.threshold is not None or MEASUREMENT in obs.by:
+        return False
+    return bool(q.differ & PLACE) or obs.hosts.get(q.a) != obs.hosts.get(q.b)
+
+
+def scope(q: Question, found: Judged) -> str:
+    """Return what the statement applies to."""
+    if found.deployments > 1:
+        return f"over {found.deployments} deployments"
+    if q.obs is None or MEASUREMENT in q.obs.by:
+        return ""
+    # without hosts or a deployment nobody knows what was measured
+    return THESE if q.obs.on_known_hosts else ""
+
+
+# -- before it is judged ---------------------------------------------------------------------------
+
+
+def of_question(q: Question, names: Sequence[str]) -> list[str]:
+    """Return what is known of the sides."""
+    obs = q.obs
+    if obs is None:
+        return []
+    told = _lost(q, obs, names)
+    told += _warned(q, obs, names)
+    # between two measurements everything may have changed, and the family says so once
+    if MEASUREMENT in obs.by:
+        return told
+    told = _false_claims(q, obs) + told
+    measured = [obs.value(name, "n") > 0 for name in q.conditions if name]
+    if q.threshold is None and len(measured) == 2 and all(measured):
+        told += _confounded(q, obs)
+        told += _not_switched(q, obs)
+    return told
+
+
+def _false_claims(q: Question, obs: Observations) -> list[str]:
+    """Warn of claims about the hosts that turned out false: a verdict rests on them."""
+    # a claim without a host is about all of them
+    hosts: set[str | None] = {None}
+    for condition in q.conditions:
+        hosts |= obs.hosts.get(condition, set())
+    proofs: dict[str, str] = {}
+    for claim in obs.origin.failed_claims:
+        if claim["host"] in hosts:
+            evidence = claim.get("evidence")
+            proofs[str(claim["claim"])] = f" ({evidence})" if evidence else ""
+    told = []
+    for text, proof in proofs.items():
+        told.append(f"it rests on a claim that does not hold: {text}{proof}")
+    return told
+
+
+def _lost(q: Question, obs: Observations, names: Sequence[str]) -> list[str]:
+    """Warn about a side that lost datagrams."""
+    if METRICS[q.metric].unit != "bps":
+        return []
+    told = []
+    for name, condition in zip(names, q.conditions, strict=False):
+        share = lost_share(obs, condition)
+        if share > NOTICEABLE:
+            told.append(f"{name} lost {format_value(share, 'ratio')} of its datagrams")
+    return told
+
+
+def _warned(q: Question, obs: Observations, names: Sequence[str]) -> list[str]:
+    """Count the runs of each side that carry a warning."""
+    told = []
+    for name, condition in zip(names, q.conditions, strict=False):
+        runs = obs.runs["condition"] == condition
+        told.append(warned(obs.runs.loc[runs, obs.runs.columns == "warnings"], name))
+    return [words for words in told if words]
+
+
+def lost_share(obs: Observations, condition: str) -> float:
+    """Return the median share of datagrams that runs of a condition lost; 0: none was counted."""
+    if "lost_ratio" not in obs.runs:
+        return 0.0
+    rows = obs.runs["condition"] == condition
+    shares = obs.runs.loc[rows, "lost_ratio"].dropna()
+    return float(shares.median()) if len(shares) else 0.0
+
+
+def _confounded(q: Question, obs: Observations) -> list[str]:
+    """Warn about what the sides differ in besides what makes them two."""
+    differ = q.differ
+    # other hosts go without saying, and so does another place where places are compared
+    implied = {*HOSTS}.union(*q.sides)
+    if differ & PLACE:
+        implied |= PLACE
+    told = []
+    for name in obs.apart:
+        if name in implied or differ & {*factor(name).follows}:
+            continue
+        one, two = obs.at(q.a, name), obs.at(q.b, name)
+        apart = one != two
+        levels = f"{level_words(name, one)} and {level_words(name, two)}"
+        if SEVERAL in (one, two):
+            # hardware that some runs had is another explanation, if it was not that of both sides
+            held = obs.runs.groupby("condition")[name].unique()
+            apart = name in HARDWARE and {*held[q.a]} != {*held[q.b]}
+            levels = "in some runs"
+        if apart:
+            what = f"the sides also differ in {factor(name).label or name} ({levels})"
+            told.append(f"{what}: the difference may be due to that")
+    return told
+
+
+def _not_switched(q: Question, obs: Observations) -> list[str]:
+    """Warn where the virtual function of accelerated networking does not differ with it."""
+    up, other = obs.at(q.a, "vf_up"), obs.at(q.b, "vf_up")
+    if "accelerated" not in q.differ or up != other or up in (None, SEVERAL):
+        return []
+    had = "both had a" if up else "both had no"
+    text = f"the sides differ in accelerated networking, but {had} virtual function"
+    return [f"{text}: it was not switched"]
+
+
+# -- after it was judged ---------------------------------------------------------------------------
+
+
+def of_result(
+    q: Question | None, found: Judged, names: Sequence[str], medians: Sequence[float]
+) -> list[str]:
+    """Return what failed, what is missing, and what the ratio is not."""
+    told = []
+    failed_a, failed_b = found.failed
+    is_level = q is not None and q.threshold is not None
+    if failed_a or failed_b:
+        rounds = plural(found.rounds, "round")
+        text = f"failed, missing or repeated: {names[0]} in {failed_a} of {rounds}"
+        if not is_level:
+            text += f", {names[1]} in {failed_b}"
+        told.append(text)
+    if found.absent:
+        absent = plural(found.absent, "round")
+        told.append(f"{absent} of {found.rounds} without a run on either side")
+    if q is not None and (q.obs is None or MEASUREMENT in q.obs.by):
+        return told  # the family says so once
+    if not found.paired:
+        told.append(UNPAIRED)
+    elif found.neighbours_p < ALIKE / found.family:
+        told.append(NEIGHBOURS)
+    # who divides the two medians on the page should not be surprised
+    if not is_level and min(medians) > 0:
+        quotient = medians[0] / medians[1]
+        if not found.low / HARDLY <= quotient <= found.high * HARDLY:
+            told.append(QUOTIENT)
+    return told

@@ -1,0 +1,941 @@
+"""Verdicts: the two sides of a question, their sample, and what a family of them shows.
+
+A question names two conditions, or one and a threshold. Its sample is what both gave in each round.
+`judge_samples` decides samples together: numbers alone. How they come about is in `judging`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ..experiment.contrasts import threshold
+from ..experiment.model import Contrast
+from ..metrics import ALPHA, MARGIN, METRICS, Better, plural
+from . import words
+from .intervals import (
+    ABOVE,
+    EQUIVALENT,
+    LONG_SERIES,
+    OPEN,
+    Decision,
+    Deployments,
+    Estimate,
+    Floats,
+    Median,
+    Rounds,
+    Unpaired,
+    check_share,
+    decide,
+    more_observations,
+    neighbours_p,
+    observations_needed,
+)
+from .runs import ENDS, PAIR
+
+if TYPE_CHECKING:
+    from .observe import Observations
+
+Replicates: TypeAlias = npt.NDArray[np.intp]
+
+WORST = 12.0
+"""Log ratio of a failed run: farther than any measured one."""
+TINY = 1e-300
+"""Stands for zero where logs are taken."""
+ZERO, RANKED = 100.0, 25.0
+"""Log ratio of a value to zero, which is judged by its rank; and from where on it is no size."""
+PLACINGS = 22
+"""Placings needed without a far one: one in ten is then missed in a tenth of the experiments."""
+FAR_PLACING = math.log(1.25)
+"""From here on a VM landed elsewhere: a choice, no estimate. It lies between the 15 % by which one
+placement of the recorded experiments differs from measurement to measurement, and the 44 % that lie
+between a proximity group and its zone."""
+DOUBTFUL = "the verdict does not hold when the failures beyond chance are ranked worst"
+
+
+class Verdict(StrEnum):
+    """The verdict on A against B, or on A against a threshold (better: the threshold is met).
+
+    Exploratory: outside the family of the report, with an estimate and its interval but no verdict.
+    """
+
+    BETTER = "better"
+    WORSE = "worse"
+    EQUIVALENT = "equivalent"
+    INCONCLUSIVE = "inconclusive"
+    EXPLORATORY = "exploratory"
+    NONE = "no verdict"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Question:
+    """What is asked: how a condition compares with another one, or with a threshold.
+
+    Attributes
+    ----------
+    metric : str
+    obs : Observations or None
+        None: no complete run has a value.
+    a, b : str
+        Names of the conditions; empty where none was observed, or for a threshold.
+    margin : float
+        Ratios within 1/(1 + margin) … 1 + margin are equivalent.
+    better : {"higher", "lower"} or None
+        Which direction is good; None: neither, so a difference gets no verdict.
+    threshold : float or None
+        What A is compared with instead of B, in the unit of the metric.
+    contrast : Contrast or None
+        What was declared; None: the conditions are compared as they are.
+    factor : str
+        The factor whose levels A and B are; empty for a threshold, and where they differ in
+        several.
+    declared : bool
+        Whether it shares the error of the report; another one is exploratory.
+    """
+
+    metric: str
+    obs: Observations | None
+    a: str
+    b: str = ""
+    margin: float = MARGIN
+    better: Better | None = None
+    threshold: float | None = None
+    contrast: Contrast | None = None
+    factor: str = ""
+    declared: bool = True
+
+    @property
+    def conditions(self) -> list[str]:
+        """The conditions that are compared."""
+        return [self.a, self.b] if self.threshold is None else [self.a]
+
+    @property
+    def sides(self) -> list[Mapping[str, Any]]:
+        """The levels that make the sides what they are."""
+        if self.contrast is not None:
+            return sides_of(self.contrast)
+        if self.obs is None:
+            return []
+        by = self.obs.by
+        facts = [self.obs.levels_at(condition) for condition in self.conditions]
+        return [{name: levels[name] for name in by} for levels in facts]
+
+    def as_contrast(self) -> Contrast:
+        """Return the contrast that names exactly these conditions."""
+        if self.contrast is not None or self.obs is None:
+            assert self.contrast is not None
+            return self.contrast
+        a, b = ({**side, **self.obs.where} for side in self.sides)
+        return Contrast(metric=self.metric, a=a, b=b, margin=self.margin)
+
+    @property
+    def differ(self) -> set[str]:
+        """The factors that make two sides of them; against a threshold all that are named."""
+        return differing(self.sides)
+
+
+def question(
+    obs: Observations, a: str, b: str, *, margin: float, factor: str
+) -> Question:
+    """Return the question how two conditions of the same observations compare."""
+    better = METRICS[obs.metric].better
+    return Question(
+        metric=obs.metric, obs=obs, a=a, b=b, margin=margin, better=better, factor=factor
+    )
+
+
+def declared_question(c: Contrast, obs: Observations | None, a: str, b: str) -> Question:
+    """Return the question that a contrast asks of two conditions, or of one."""
+    better = METRICS[c.metric].better
+    limit = None
+    if c.b is None:
+        better = "higher" if c.below is None else "lower"
+        limit = threshold(c)
+    return Question(
+        metric=c.metric,
+        obs=obs,
+        a=a,
+        b=b,
+        margin=c.margin,
+        better=better,
+        threshold=limit,
+        contrast=c,
+        factor=factor_of(c),
+    )
+
+
+def sides_of(c: Contrast) -> list[Mapping[str, Any]]:
+    """Return the levels that a contrast names: of both sides, or of one and no threshold."""
+    return [c.a] if c.b is None else [c.a, c.b]
+
+
+def differing(sides: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return the factors in which two sides differ, of one side all of its factors."""
+    first, *second = sides
+    if not second:
+        return {*first}
+    names = {*first, *second[0]}
+    return {name for name in names if first.get(name) != second[0].get(name)}
+
+
+def factor_of(c: Contrast) -> str:
+    """Return the factor in which the sides of a contrast differ, the two ends being one, ``pair``.
+
+    Empty for a threshold, and where they differ in several besides the placement.
+    """
+    if c.b is None:
+        return ""
+    names = differing([c.a, c.b])
+    if "placement" in names:
+        return "placement"
+    others = names.difference(*ENDS)
+    if names and not others:
+        return PAIR
+    return others.pop() if len(others) == 1 else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """What both sides gave: a value per round, in time order.
+
+    Sides without a common round are judged as unpaired.
+
+    Attributes
+    ----------
+    a, b : ndarray, shape (rounds,)
+        NaN: no run; infinity: it failed or had to be repeated. Instead of B the threshold, where A
+        has a run.
+    replicate : ndarray of int, shape (rounds,)
+        Deployment of each round: with several, these are the replicates.
+    moved : bool
+        Whether the sides were measured on different VMs, so that placement is in the difference.
+    refusal : str
+        Why there can be no verdict, if this is known in advance.
+    """
+
+    a: Floats
+    b: Floats
+    replicate: Replicates
+    margin: float = MARGIN
+    better: Better | None = "higher"
+    to_threshold: bool = False
+    moved: bool = False
+    declared: bool = True
+    refusal: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """What a result rests on: how much was measured, and what of it is of no use.
+
+    Attributes
+    ----------
+    counted : str
+        What counts as an observation: round, run, deployment, or part of a long series.
+    deployments, rounds : int
+        Those with either side.
+    failed : tuple of int
+        Rounds in which A failed (or had to be repeated), and B.
+    absent : int
+        Rounds without a run on either side.
+    runs : tuple of int
+        How many values A and B have.
+    paired : bool
+        Whether the sides have common rounds; if not, drift between them is in the difference.
+    """
+
+    counted: str
+    deployments: int
+    rounds: int
+    failed: tuple[int, int]
+    absent: int
+    runs: tuple[int, int]
+    paired: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """The log ratios of a sample; `high` and `low` with what is unknown beyond chance ranked so."""
+
+    sample: Sample
+    counts: Counts
+    measured: Estimate | None = None
+    high: Estimate | None = None
+    low: Estimate | None = None
+    refusal: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged(Counts):
+    """What a sample shows, in numbers.
+
+    Attributes
+    ----------
+    verdict : Verdict
+        A against B; `better` and `worse` are the user's view (less latency is better).
+    ratio, low, high : float
+        A divided by B (or by the threshold), and its interval; NaN, 0 and infinity if there is
+        none. Values of zero are judged by their rank: the ratio is then 0 or infinity. For an
+        equivalence it is the interval of the two one-sided tests, inside the margin.
+    n : int
+        Independent observations; never seconds or packets.
+    confidence : float
+        Actual confidence of the interval, which may differ from the one requested.
+    family : int
+        Comparisons that shared the error when this one was decided.
+    reason : str
+        Why there is no clear verdict; may be empty.
+    more_rounds : int
+        About how many more of `counted` would settle it; 0 if more of them would not help.
+    neighbours_p : float
+        Of neighbouring observations that resemble each other.
+    sequential : bool
+        Whether the interval holds at all looks together.
+    """
+
+    verdict: Verdict
+    ratio: float
+    low: float
+    high: float
+    n: int
+    confidence: float
+    family: int = 1
+    reason: str = ""
+    more_rounds: int = 0
+    neighbours_p: float = 1.0
+    sequential: bool = False
+
+    @property
+    def settled(self) -> bool:
+        """Whether there is a clear verdict."""
+        return self.verdict in (Verdict.BETTER, Verdict.WORSE, Verdict.EQUIVALENT)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Comparison(Judged):
+    """The result for A against B, or against a threshold: what was found, and what it is about.
+
+    Attributes
+    ----------
+    metric, factor : str
+        As in `Question`.
+    names : tuple of str
+        Names of A and B in the sentence.
+    context : str
+        Levels that both sides share, for example "8 streams".
+    scope : str
+        What the statement applies to, for example "for these VMs".
+    margin, better, threshold, declared
+        As in `Question`.
+    medians : tuple of float
+        Level of A and of B, in the unit of the metric, over all their complete runs, also in rounds
+        that only one side has; NaN if there are none.
+    limited_by : tuple of str
+        What limits the throughput of A and of B, in a word; empty where nobody asked.
+    warnings : tuple of str
+        What to know before relying on it.
+    """
+
+    metric: str = ""
+    factor: str = ""
+    names: tuple[str, str] = ("A", "B")
+    context: str = ""
+    scope: str = ""
+    margin: float = MARGIN
+    better: Better | None = None
+    threshold: float | None = None
+    declared: bool = True
+    medians: tuple[float, float] = (math.nan, math.nan)
+    limited_by: tuple[str, str] = ("", "")
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """A, B and the levels that they share: ``cross-zone / same-zone (16 streams)``."""
+        names = " / ".join(self.names)
+        return f"{names} ({self.context})" if self.context else names
+
+    @property
+    def quantity(self) -> str:
+        """The metric in a sentence."""
+        return words.quantity(self.metric) or "value"
+
+    @property
+    def words(self) -> str:
+        """The result in a sentence: what was found, its interval, the verdict, and what holds."""
+        return sentence(self)
+
+    @property
+    def topic(self) -> str:
+        """Both sides, without what was found."""
+        a, b = self.names
+        if self.threshold is None:
+            return f"{a} against {b}"
+        return f"{a} ({self.quantity} {b})"
+
+    @property
+    def method(self) -> str:
+        """Name of the method."""
+        return method(self)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What must hold for the statement to hold."""
+        return (assumption(self),)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field and the words, as JSON types; values that are not finite are None."""
+        fields = {name: words.as_json(value) for name, value in vars(self).items()}
+        return {**fields, "method": self.method, "words": self.words}
+
+    def __repr__(self) -> str:
+        return "\n  ! ".join([self.words, *self.warnings])
+
+
+SIDES = ("names", "medians", "failed", "runs", "limited_by")
+"""What a comparison has of A and of B, which are columns of their own in a table."""
+
+
+@dataclass(frozen=True, repr=False)
+class Family(Sequence[Comparison]):
+    """Comparisons that were judged together, and the runs behind them.
+
+    Attributes
+    ----------
+    comparisons : tuple of Comparison
+    alpha : float
+        Share of families that may contain a false verdict.
+    declared : int
+        Contrasts declared in the experiment; they share `alpha`.
+    ok, failed, excluded : int
+        Runs that were used, that failed or were cut short, and that were excluded for a recorded
+        cause; 0 where there is no table of runs.
+    experiment : str
+        Its name.
+    warnings : tuple of str
+    notice : str or None
+        A notice that every table made from these runs must show.
+    """
+
+    comparisons: tuple[Comparison, ...] = ()
+    alpha: float = ALPHA
+    declared: int = 0
+    ok: int = 0
+    failed: int = 0
+    excluded: int = 0
+    experiment: str = ""
+    warnings: tuple[str, ...] = ()
+    notice: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.comparisons)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.comparisons[index]
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The verdicts in the order of the contrasts."""
+        return tuple(c.verdict for c in self)
+
+    @property
+    def summary(self) -> str:
+        """How many comparisons have each verdict, in words."""
+        return words.verdict_counts(self.verdicts)
+
+    @property
+    def counts(self) -> str:
+        """How many runs were used, in words; empty where there is no table of runs."""
+        if not self.ok + self.failed + self.excluded:
+            return ""
+        runs = plural(self.ok, "run")
+        return f"{runs} ok, {self.failed} failed, {self.excluded} excluded"
+
+    @property
+    def promise(self) -> str:
+        """How many reports contain a false verdict; empty without a verdict."""
+        return promise(self)
+
+    @property
+    def note(self) -> str:
+        """The note below the table."""
+        return "; ".join(filter(None, [self.counts, self.promise, self.notice]))
+
+    @property
+    def notes(self) -> list[str]:
+        """Every warning once, those of comparisons with the comparisons concerned."""
+        labels: dict[str, list[str]] = {}
+        for comparison in self:
+            for warning in comparison.warnings:
+                labels.setdefault(warning, []).append(comparison.label)
+        notes = list(self.warnings)
+        for warning, concerned in labels.items():
+            notes.append(f"{'; '.join(concerned)}: {warning}")
+        return notes
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a tidy table: a row for each comparison, a column for each field.
+
+        What there is of both sides has a column for each: ``a``, ``b``, ``median_a``, ``median_b``,
+        ``failed_a`` …
+        """
+        rows = []
+        for c in self:
+            row = {"contrast": c.label, "a": c.names[0], "b": c.names[1]}
+            for name, value in vars(c).items():
+                if name in SIDES[1:]:
+                    name = name.removesuffix("s") if name != "runs" else name
+                    row |= {f"{name}_a": value[0], f"{name}_b": value[1]}
+                elif name not in SIDES:
+                    row[name] = value
+            row["verdict"] = str(c.verdict)
+            row["warnings"] = "; ".join(c.warnings)
+            rows.append(row | {"method": c.method, "words": c.words})
+        return pd.DataFrame(rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON types."""
+        return {
+            "experiment": self.experiment,
+            "notice": self.notice,
+            "runs": {"ok": self.ok, "failed": self.failed, "excluded": self.excluded},
+            "alpha": self.alpha,
+            "declared": self.declared,
+            "warnings": list(self.warnings),
+            "comparisons": [c.to_dict() for c in self],
+        }
+
+    def __repr__(self) -> str:
+        notes = filter(None, [*self.notes, self.note])
+        lines = [f"  {c.words}" for c in self]
+        return "\n".join([self.summary, *lines, *(f"  ! {note}" for note in notes)])
+
+
+# -- from samples to evidence ----------------------------------------------------------------------
+
+
+def evidence_of(s: Sample) -> Evidence:
+    """Return the log ratio of each round, and what the rounds without one may hide.
+
+    Rounds with a failure are left out. What one side failed beyond the other, and beyond chance,
+    is ranked worst in a second analysis; rounds that are missing on both sides count in the same
+    way, in both directions.
+    """
+    refusal = s.refusal
+    below = int((s.a < 0).sum() + (s.b < 0).sum())
+    if below and not refusal:
+        refusal = f"{plural(below, 'value')} below zero: there is no ratio"
+    # NaN: there is no run; infinity: there is one, and it failed
+    known_a, known_b = ~np.isnan(s.a), ~np.isnan(s.b)
+    if known_a.any() and known_b.any() and not (known_a & known_b).any():
+        return _unpaired(s, refusal)
+    ok_a, ok_b = np.isfinite(s.a), np.isfinite(s.b)
+    both = ok_a & ok_b
+    # rounds in which both failed say nothing of a difference
+    failed_a, failed_b = s.replicate[~ok_a & ok_b], s.replicate[ok_a & ~ok_b]
+    absent = s.replicate[~known_a & ~known_b]
+    deployments = np.unique(s.replicate).size
+    counted = "round"
+    if deployments > 1:
+        counted = "deployment"
+    elif s.to_threshold and both.sum() >= LONG_SERIES:
+        counted = "part"
+    counts = Counts(
+        counted=counted,
+        deployments=deployments,
+        rounds=both.size,
+        failed=(failed_a.size, failed_b.size),
+        absent=absent.size,
+        runs=(int(ok_a.sum()), int(ok_b.sum())),
+    )
+    if refusal:
+        return Evidence(sample=s, counts=counts, refusal=refusal)
+    # a value to zero has a rank, and no size
+    d = np.clip(_log(s.a[both]) - _log(s.b[both]), -ZERO, ZERO)
+    measured = _estimate(s, d, s.replicate[both])
+    # as many failures of either side are what chance gives
+    if failed_a.size >= failed_b.size:
+        excess, side = _beyond_chance(failed_a, failed_b.size), 1
+    else:
+        excess, side = _beyond_chance(failed_b, failed_a.size), -1
+    missing = _beyond_chance(absent, 0)
+    if not excess.size and not missing.size:
+        return Evidence(sample=s, counts=counts, measured=measured)
+    ranked = []
+    for unknown in (1, -1):
+        # which way a failure points is known, where one direction is good
+        bad = {"lower": 1, "higher": -1, None: unknown}[s.better] * side
+        worst = np.repeat([bad * WORST, unknown * WORST], [excess.size, missing.size])
+        replicates = np.concatenate([s.replicate[both], excess, missing])
+        ranked.append(_estimate(s, np.concatenate([d, worst]), replicates))
+    return Evidence(
+        sample=s,
+        counts=counts,
+        measured=measured,
+        high=ranked[0],
+        low=ranked[1],
+    )
+
+
+def _estimate(s: Sample, d: Floats, replicate: Replicates) -> Estimate | None:
+    """Return the estimate of log ratios, in the deployments of their rounds."""
+    if not d.size:
+        return None
+    # what is held against a threshold is the level
+    kind = Median if s.to_threshold else Rounds
+    if np.unique(s.replicate).size == 1:
+        return kind(d)
+    # rounds of one deployment measure one draw of where VMs land
+    centres = (
+        pd.Series(d).groupby(replicate).agg(lambda part: kind(part.to_numpy()).centre)
+    )
+    return Deployments(np.asarray(centres, dtype=np.float64))
+
+
+def _unpaired(s: Sample, refusal: str) -> Evidence:
+    """Take both sides apart: by deployment where each has several, else by run."""
+    ok_a, ok_b = np.isfinite(s.a), np.isfinite(s.b)
+    a, b = pd.Series(_log(s.a[ok_a])), pd.Series(_log(s.b[ok_b]))
+    by_a, by_b = a.groupby(s.replicate[ok_a]).mean(), b.groupby(s.replicate[ok_b]).mean()
+    sizes = len(by_a), len(by_b)
+    several = min(sizes) > 1
+    # one draw against several: nothing says how much draws differ
+    if max(sizes) > 1 and not several:
+        refusal = (
+            f"{plural(sizes[0], 'deployment')} against {sizes[1]}: "
+            "measure at least 2 on each side"
+        )
+    counts = Counts(
+        counted="deployment" if several else "run",
+        deployments=by_a.index.union(by_b.index).size if several else 1,
+        rounds=s.a.size,
+        failed=(int(np.isinf(s.a).sum()), int(np.isinf(s.b).sum())),
+        absent=0,
+        runs=(a.size, b.size),
+        paired=False,
+    )
+    if refusal:
+        return Evidence(sample=s, counts=counts, refusal=refusal)
+    if several:
+        measured: Estimate = Deployments(
+            np.asarray(by_a, dtype=np.float64), np.asarray(by_b, dtype=np.float64)
+        )
+    else:
+        measured = Unpaired(
+            np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+        )
+    return Evidence(sample=s, counts=counts, measured=measured)
+
+
+def _log(values: Floats) -> Floats:
+    return np.log(np.maximum(values, TINY))
+
+
+def _beyond_chance(failed: Replicates, fewer: int) -> Replicates:
+    """Return the deployments of failures beyond those of the other side and beyond chance.
+
+    If chance alone decides which side fails, the difference has the root of all as its deviation.
+    """
+    beyond = max(0, failed.size - fewer - math.ceil(math.sqrt(failed.size + fewer)))
+    rows = np.linspace(0, failed.size - 1, beyond).astype(np.intp)
+    return np.asarray(failed[rows], dtype=np.intp)
+
+
+# -- from evidence to verdicts ---------------------------------------------------------------------
+
+
+def judge_samples(
+    samples: Sequence[Sample],
+    *,
+    alpha: float = ALPHA,
+    sequential: bool = False,
+) -> list[Judged]:
+    """Judge samples together: the declared ones share `alpha`, each other stands alone.
+
+    One deployment: log ratios by round, the Hodges-Lehmann estimate and the exact interval of
+    capped signed ranks. Several: one such estimate each, and Student's t over them. Sides without
+    a common round: the exact interval of Mann and Whitney's test, or Welch's over deployments.
+
+    A verdict is about the hours measured.
+    """
+    check_share(alpha, "alpha", below=0.5)
+    for s in samples:
+        check_share(s.margin, "margin")
+    family = [evidence_of(s) for s in samples if s.declared]
+    shared = iter(_judged_together(family, alpha, sequential=sequential))
+    judged = []
+    for s in samples:
+        if s.declared:
+            judged.append(next(shared))
+        else:
+            judged += _judged_together([evidence_of(s)], alpha, sequential=sequential)
+    return judged
+
+
+def _judged_together(
+    family: Sequence[Evidence], alpha: float, *, sequential: bool
+) -> list[Judged]:
+    """Judge samples that share alpha.
+
+    A verdict must also hold with what is unknown beyond chance ranked high, and ranked low.
+    """
+    edges = [_edge(e.sample) for e in family]
+    analyses = [[e.measured for e in family]]
+    if any(e.high for e in family):
+        analyses.append([e.high or e.measured for e in family])
+        analyses.append([e.low or e.measured for e in family])
+    decided = [decide(some, edges, alpha, sequential=sequential) for some in analyses]
+    # each contrast of placements adds a draw to the common one
+    placings = 1 + sum(e.sample.moved for e in family)
+    judged = []
+    for e, edge, decision, *others in zip(family, edges, *decided, strict=True):
+        verdict, reason, more = _verdict(
+            e, decision, edge, alpha, placings=placings, sequential=sequential
+        )
+        agreed = all(other.code == decision.code for other in others)
+        if e.high and not agreed and verdict not in (Verdict.NONE, Verdict.INCONCLUSIVE):
+            verdict, reason, more = Verdict.NONE, DOUBTFUL, 0
+        judged.append(_judged(e, decision, verdict, reason, more, sequential=sequential))
+    return judged
+
+
+def _edge(s: Sample) -> float:
+    """Return the log of 1 + margin; at a threshold nothing is equivalent."""
+    return 0.0 if s.to_threshold else math.log1p(s.margin)
+
+
+def _verdict(
+    e: Evidence,
+    decision: Decision,
+    edge: float,
+    alpha: float,
+    *,
+    placings: int,
+    sequential: bool,
+) -> tuple[Verdict, str, int]:
+    """Return the verdict, its reason, and how many more observations would settle it."""
+    estimate, code, counts = e.measured, decision.code, e.counts
+    if estimate is None or not estimate.n:
+        return (
+            Verdict.NONE,
+            e.refusal or "no round has values of both sides",
+            0,
+        )
+    per_side = "" if counts.paired else " per side"
+    half = (decision.high - decision.low) / 2
+    if half == math.inf:
+        # no result of so few observations could have been decided
+        need = observations_needed(
+            estimate, alpha / decision.share, sequential=sequential
+        )
+        more = need - estimate.n
+        shared = ""
+        if decision.share > 1:
+            shared = f" for a family of {decision.share} contrasts"
+        have = plural(estimate.n, counts.counted) + per_side
+        return (
+            Verdict.NONE,
+            f"{have}, at least {need} are needed{shared} ({more} more)",
+            more,
+        )
+    if code == OPEN and half >= RANKED:
+        reason = f"how many more {counts.counted}s would settle it is not known: zeros are ranked"
+        return Verdict.INCONCLUSIVE, reason, 0
+    if code == OPEN:
+        more = more_observations(estimate.n, estimate.centre, half, edge)
+        reason = (
+            f"about {plural(more, f'more {counts.counted}')}{per_side} would settle it"
+        )
+        return Verdict.INCONCLUSIVE, reason, more
+    if code == EQUIVALENT:
+        # a far placing is rare: a few that agree do not rule it out
+        if e.sample.moved and counts.paired and counts.deployments > 1:
+            return _equivalent_placings(estimate.d, placings * counts.deployments)
+        return Verdict.EQUIVALENT, "", 0
+    if e.sample.better is None:
+        return Verdict.NONE, "it differs, but neither direction is better", 0
+    if (code == ABOVE) == (e.sample.better == "higher"):
+        return Verdict.BETTER, "", 0
+    return Verdict.WORSE, "", 0
+
+
+def _equivalent_placings(d: Floats, placings: int) -> tuple[Verdict, str, int]:
+    """Return whether deployments show placements to be equivalent: few miss the rare far one."""
+    n = d.size
+    if (np.abs(d - np.median(d)) > FAR_PLACING).any():
+        return (
+            Verdict.NONE,
+            f"of {n} deployments some landed far from the rest",
+            0,
+        )
+    if placings >= PLACINGS:
+        return Verdict.EQUIVALENT, "", 0
+    more = math.ceil((PLACINGS - placings) * n / placings)
+    missed = words.percent(0.9**placings)
+    reason = (
+        f"these {n} deployments agree within the margin, but one placing in ten that lands far "
+        f"from the others would be missed in {missed} of such experiments ({more} more deployments)"
+    )
+    return Verdict.NONE, reason, more
+
+
+def _judged(
+    e: Evidence,
+    decision: Decision,
+    verdict: Verdict,
+    reason: str,
+    more: int,
+    *,
+    sequential: bool,
+) -> Judged:
+    """Put a decision into ratios, and what they rest on."""
+    s, estimate = e.sample, e.measured
+    n, centre, alike = 0, math.nan, 1.0
+    if estimate is not None:
+        n, centre = estimate.n, estimate.centre
+        if e.counts.paired and e.counts.deployments == 1:
+            alike = neighbours_p(estimate.d)
+    if not s.declared:
+        # an interval and no verdict: what is not asked before the data is found too easily
+        if verdict != Verdict.NONE or s.better is None:
+            reason = ""
+        verdict = Verdict.EXPLORATORY if n else Verdict.NONE
+        more = 0
+    return Judged(
+        **vars(e.counts),
+        verdict=verdict,
+        ratio=_ratio(centre),
+        low=_ratio(decision.low),
+        high=_ratio(decision.high),
+        n=n,
+        confidence=decision.confidence,
+        family=decision.share,
+        reason=reason,
+        more_rounds=more,
+        neighbours_p=alike,
+        sequential=sequential,
+    )
+
+
+def _ratio(log: float) -> float:
+    """Return the ratio; zero and infinity for a value that is compared with zero."""
+    if log <= -RANKED:
+        return 0.0
+    if log >= RANKED:
+        return math.inf
+    return math.exp(log)
+
+
+# -- how they are written --------------------------------------------------------------------------
+
+
+def sentence(c: Comparison) -> str:
+    """Say what was found, its interval, the verdict, and what it holds for."""
+    a, b = c.names
+    head = f"{a} against {b}: {c.quantity}"
+    found = words.effect(c.ratio)
+    interval = "no interval"
+    if c.low > 0 and math.isfinite(c.high):
+        interval = words.span(c.ratio, c.low, c.high)
+    if c.threshold is not None:
+        head = f"{a}: {c.quantity} {b}?"
+        found = words.value_words(c.ratio * c.threshold, words.unit_of(c.metric))
+        if math.isfinite(c.high):
+            low = words.value_words(c.low * c.threshold, words.unit_of(c.metric))
+            high = words.value_words(c.high * c.threshold, words.unit_of(c.metric))
+            interval = f"{low} to {high}"
+    elif c.ratio in (0, math.inf):  # one side is zero, and the ratio no size
+        found = " and ".join(
+            words.value_words(median, words.unit_of(c.metric)) for median in c.medians
+        )
+    text = f"{head} {found} ({interval}), {c.verdict}"
+    if c.verdict == "equivalent":
+        text += f" within {words.percent(c.margin)}"
+    if c.context:
+        text += f" ({c.context})"
+    if c.scope:
+        text += f", {c.scope}"
+    if c.reason:
+        text += f": {c.reason}"
+    return text
+
+
+def method(c: Comparison) -> str:
+    """Name the method of a comparison."""
+    if c.counted == "deployment" and c.paired:
+        name = "paired by deployment, Student's t over them"
+    elif c.counted == "deployment":
+        name = "unpaired, Welch over deployments"
+    elif not c.paired:
+        name = "unpaired, Mann-Whitney shift"
+    elif c.threshold is not None:
+        name = f"by {c.counted}, median, interpolated order statistics"
+    elif c.sequential:
+        name = f"paired by {c.counted}, Hodges-Lehmann, capped signed rank"
+    else:
+        name = f"paired by {c.counted}, Hodges-Lehmann, exact capped signed rank"
+    return f"{name}, valid at every look" if c.sequential else name
+
+
+def assumption(c: Comparison) -> str:
+    """Say what must hold for a comparison to hold."""
+    if c.counted == "deployment":
+        return (
+            "each deployment is an independent draw of where VMs land, and their means are near "
+            "normal"
+        )
+    if not c.paired:
+        return "runs are independent, of distributions of one shape, and nothing drifted between"
+    if c.threshold is not None:
+        return "the runs measure one level"
+    return f"the ratios of the {c.counted}s scatter evenly around their median, on a log scale"
+
+
+def promise(family: Family) -> str:
+    """Say how many reports contain a false verdict; empty without a verdict."""
+    if not any(c.settled for c in family):
+        return ""
+    if not all(c.paired for c in family):
+        return "the sides share no rounds, so no share of false verdicts is promised"
+    shared = ""
+    if family.declared:
+        verb = "shares" if family.declared == 1 else "share"
+        shared = f" ({plural(family.declared, 'declared comparison')} {verb} it)"
+    rule = "of reports contain a false verdict about the hours measured"
+    return f"at most {words.percent(family.alpha)} {rule}{shared}"
+
+
+def size(c: Comparison, *, before_first: bool = False) -> str:
+    """Write the number of rounds; of unpaired sides the runs of A and of B: ``1/7``."""
+    a, b = c.runs
+    if c.paired or a == b:
+        return str(c.n)
+    return f"{b}/{a}" if before_first else f"{a}/{b}"
+
+
+def advice(c: Comparison, recommendation: str = "") -> str:
+    """Return what to do about a comparison: what is recommended, or what would decide it."""
+    if c.verdict == "exploratory":
+        return "Declare it as a contrast of the next measurement to have a verdict."
+    if c.verdict == "inconclusive" and c.more_rounds:
+        rounds = plural(c.more_rounds, f"more {c.counted}")
+        return f"Measure about {rounds}, or leave the question open."
+    text = recommendation if c.settled else c.reason or "keep measuring"
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def confidences(comparisons: Iterable[Comparison]) -> list[str]:
+    """Return the lowest and the highest confidence of intervals, in percent.
+
+    One if they are equal; empty if there is no interval.
+    """
+    known = sorted(c.confidence for c in comparisons if c.low > 0)
+    ends = [f"{100 * share:.4g}" for share in known[:1] + known[-1:]]
+    return list(dict.fromkeys(ends))
