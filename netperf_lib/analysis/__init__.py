@@ -9,7 +9,7 @@ from ..metrics import rounds_required
 from .claims import proofs
 from .compare import compared_table, contrasts, judge
 from .contents import pages
-from .details import overview, places, tail_metric
+from .details import places, tail_metric
 from .history import ask_history, measurements
 from .intervals import level
 from .judging import until_decided
@@ -44,7 +44,6 @@ __all__ = [
     "measurements",
     "metric_label",
     "opening",
-    "overview",
     "pages",
     "pairs_words",
     "places",

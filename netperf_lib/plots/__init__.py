@@ -8,7 +8,7 @@ its own, and returns the axes.
 """
 
 from .answers import forest
-from .conditions import levels, matrix, rounds
+from .conditions import levels, rounds
 from .figure import Chart, Plot, in_units, label_axis
 from .history import over_time
 
@@ -19,7 +19,6 @@ __all__ = [
     "in_units",
     "label_axis",
     "levels",
-    "matrix",
     "over_time",
     "rounds",
 ]

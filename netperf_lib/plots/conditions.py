@@ -1,6 +1,6 @@
 """Conditions side by side.
 
-Every run in time order, levels in rows, and every pair of ends as a matrix.
+Every run in time order, and levels in rows.
 """
 
 from __future__ import annotations
@@ -8,19 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import LogNorm, Normalize
 from matplotlib.ticker import MaxNLocator
 
 from ..analysis.colours import colours
 from ..analysis.observe import Observations, as_tuple, level_names, level_of, observe
 from ..analysis.observe import levels as observed_levels
-from ..analysis.pairs import ends_of
 from ..analysis.words import interval_words
-from ..errors import NothingToReport
-from ..experiment.factors import sort_levels
 from ..metrics import format_value
 from ..metrics import metric as metric_of
 from .figure import (
@@ -243,73 +238,3 @@ def _level(chart: Axes, y: float, row: Any, look: tuple[str, str]) -> None:
     ends = None if pd.isna(row.low) else [[below], [above]]
     chart.errorbar(row.median, y, xerr=ends, color=colour, elinewidth=2.4, fmt="none")
     chart.plot(row.median, y, marker=marker, color=colour, **(DOT | {"ms": 6.5}))
-
-
-def matrix(
-    data: Any,
-    metric: str | None = None,
-    *,
-    by: Factors = (),
-    where: Mapping[str, Any] | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw medians by client (row) and server (column): each direction is a cell of its own.
-
-    Parameters
-    ----------
-    data : Observations, or what `observe` takes
-        What to draw.
-    metric : str, optional
-        The metric, where `data` does not imply it.
-    by : two factors, optional
-        The two ends; default: as `netperf_lib.analysis.ends_of` finds them.
-    where : optional
-        As `observe` takes it.
-    ax : Axes, optional
-        Where to draw; default: a new figure with a caption.
-
-    Examples
-    --------
-    >>> ax = npl.plots.matrix("data/recorded/zones", "latency_oneway_us")
-    """
-    if not by and metric:
-        by = ends_of(data, metric)
-    obs = observe(data, metric, by, where=where)
-    obs = obs if set(obs.by) == set(obs.asked) else obs.main()
-    if len(obs.asked) != 2:
-        raise NothingToReport("a matrix needs a factor for each of the two ends")
-    client, server = obs.asked
-    info, figures = metric_of(obs.metric), observed_levels(obs)
-    some(figures[figures["n"] > 0], "no pair has a value")
-    grid = figures.pivot(index=client, columns=server, values="median")  # noqa: PD010
-    grid = grid.reindex(
-        sort_levels(client, grid.index), columns=sort_levels(server, grid.columns)
-    )
-    pairs = figures[[client, server, "median"]].itertuples(index=False)
-    alt = listed({f"{a} to {b}": v for a, b, v in pairs}, info.unit)
-    darker = {"lower": "slower", "higher": "faster"}.get(info.better or "", "more")
-    caption = (
-        f"{info.label} by client (row) and server (column): median of the runs. "
-        f"n = {each(figures['n'])} per cell. Darker is {darker}; an empty cell was not measured."
-    )
-    with canvas(figures, 0.95 + 0.42 * len(grid), caption, alt, ax) as (chart,):
-        _cells(chart, grid, info.unit)
-        chart.set(title=info.label, xlabel="Server", ylabel="Client")
-    return chart  # type: ignore[no-any-return]
-
-
-def _cells(chart: Axes, grid: pd.DataFrame, unit: str) -> None:
-    """Draw the cells of a matrix, darker where the value is larger, with their words."""
-    import seaborn as sns  # takes a while to import
-
-    values = grid.to_numpy(float)
-    middle = float(np.nanmedian(values))
-    # noise of a few per cent must not look like a difference
-    low, high = min(np.nanmin(values), 0.9 * middle), max(np.nanmax(values), 1.1 * middle)
-    norm: Any = LogNorm(low, high) if low > 0 and high / low > 8 else Normalize(low, high)
-    words = grid.map(lambda v: "" if pd.isna(v) else format_value(float(v), unit))
-    heatmap: Any = sns.heatmap  # without types
-    look: Any = {"cmap": "Blues", "norm": norm, "linewidths": 2, "cbar": False}
-    heatmap(grid.astype(float), annot=words, fmt="", ax=chart, **look)
-    chart.tick_params(length=0, rotation=0)
-    chart.grid(visible=False)

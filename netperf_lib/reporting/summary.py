@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..analysis.compare import compare
-from ..analysis.details import overview
 from ..analysis.history import measurements
 from ..analysis.intervals import DEPLOYMENTS
 from ..analysis.lead import Lead, opening
-from ..analysis.runs import ok_runs, status_counts, table_of, warned
+from ..analysis.observe import levels
+from ..analysis.runs import headline_metrics, ok_runs, status_counts, table_of, warned
 from ..analysis.tables import Table
 from ..analysis.words import UNDECIDED, Headline, Words
 from ..data.layout import Store
@@ -78,16 +78,10 @@ class Summary:
 
     @property
     def measured(self) -> list[Table]:
-        """What was measured, as a table; of several experiments nothing."""
+        """The levels of each headline metric; of several experiments nothing."""
         if self.several:
             return []
-        table = overview(self.data)
-        heads = {
-            name: name if i else name.capitalize()
-            for i, name in enumerate(map(str, table))
-        }
-        dash = "; a dash: not measured" if table.isna().any(axis=None) else ""
-        return [Table.of(table, f"Medians of the complete runs{dash}.", columns=heads)]
+        return [levels(self.data, metric) for metric in headline_metrics(self.data)]
 
     @property
     def caveats(self) -> Words:

@@ -182,7 +182,6 @@ def test_the_command_line_asks_the_same(exp):
 
 
 PLOTTED = {
-    "matrix": ("data/recorded/zones", "latency_oneway_us"),
     "over_time": ("data/recorded/day",),
     **dict.fromkeys(("limits", "forest"), (None,)),
 }

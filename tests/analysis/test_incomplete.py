@@ -12,7 +12,6 @@ from click.testing import CliRunner
 
 import netperf_lib as npl
 from netperf_lib.analysis.contents import pages
-from netperf_lib.analysis.details import overview
 from netperf_lib.analysis.lead import lead_paragraph
 from netperf_lib.analysis.observe import describe, observe
 from netperf_lib.cli import npl as command
@@ -31,7 +30,7 @@ LEVELS = {
     "tcp_buffer_bytes": [None, 1 << 20],
 }
 METRICS = ("throughput_bps", "latency_oneway_us")
-PLOTS = ("rounds", "levels", "matrix", "over_time")
+PLOTS = ("rounds", "levels", "over_time")
 
 
 def design(seed):
@@ -85,7 +84,6 @@ def calls(seed):
         page_one,
         lambda: repr(npl.compare(runs)),
         lambda: pages(runs),
-        lambda: overview(runs),
         lambda: npl.limits(runs),
         lambda: npl.ask(runs, names[0]).parts(),
     ]

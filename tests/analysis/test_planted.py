@@ -162,11 +162,3 @@ def test_how_many_streams_are_enough():
         None,
         ["ppg", "cross-zone"],
     )
-
-
-def test_what_was_measured_in_one_table():
-    table = runs({"ppg": 1e9, "vpn": 5e8})
-    assert q.overview(table).to_dict("records") == [
-        {"condition": "ppg", "Throughput": "1 Gbit/s"},
-        {"condition": "vpn", "Throughput": "500 Mbit/s"},
-    ]
