@@ -66,15 +66,15 @@ def _levels(
     return dict(text.split("=", 1) for text in texts)
 
 
-PATH, PATH_OR_URL = click.Path(path_type=Path), click.Path()
+PATH, FOLDER = click.Path(path_type=Path), click.Path()
 FILE = click.Path(dir_okay=False, path_type=Path)
 flag, many = partial(option, is_flag=True), partial(option, multiple=True)
 where = partial(many, callback=_levels, metavar="FACTOR=LEVEL")
 switch = partial(option, default=True, show_default=True)
 as_json = flag("--json", "as_json", help="Print machine-readable JSON.")
 csv_file = option("--csv", type=FILE, help="Also write the table to this CSV file.")
-folder = argument("folder", type=PATH_OR_URL)
-experiment = argument("experiment", type=PATH_OR_URL)
+folder = argument("folder", type=FOLDER)
+experiment = argument("experiment", type=FOLDER)
 experiment_file = argument("experiment", type=PATH)
 root = option(
     "--root",
@@ -349,7 +349,7 @@ def exclude(experiment: str, run_id: str, because: str) -> None:
     "npl compare results/lab", "npl compare results/may results/june --fail-on worse"
 )
 @folder
-@argument("after", required=False, type=PATH_OR_URL)
+@argument("after", required=False, type=FOLDER)
 @option("--metric", help="Compare only this metric.")
 @option(
     "--by",

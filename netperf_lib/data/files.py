@@ -1,4 +1,4 @@
-"""Files of a data root: on a disk of this machine, or at a URL, of which a copy is read.
+"""Files of a data root.
 
 Everything that is written appears whole, by one rename. Below a folder that may come from others
 no link is followed to write or remove.
@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from uuid import uuid4
 
 from ..errors import NetperfError, StoreError, explain, naming
@@ -29,106 +29,20 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 Location = str | os.PathLike[str]
-"""A path, or the URL of an object store."""
+"""A path."""
 
 _DRAFT = re.compile(r"\.(staging-|.+\.)[0-9a-f]{32}")
 """Name of a file or folder while it is being written."""
 _DAY_S = 24 * 3600
 DOCUMENT_BYTES = 1 << 26
 """Largest document of an experiment that is read."""
-_COPIES: dict[str, Path] = {}
-"""Where the copy of a URL is."""
-_STORED: dict[Path, int] = {}
-"""Files of copies that the URL holds too, with their times of change, in nanoseconds."""
 _until_exit = ExitStack()
 atexit.register(_until_exit.close)
 
 
-def is_url(location: Location) -> bool:
-    """Return whether `location` is a URL rather than a path."""
-    return isinstance(location, str) and "://" in location
-
-
-def local(location: Location) -> Path:
-    """Return a folder on this machine: of a URL a copy, which lasts as long as this process.
-
-    Credentials come from where the store's own tools keep them, and are never stored or sent.
-    """
-    if not is_url(location):
-        return Path(location)
-    url = str(location).rstrip("/")
-    if re.search(r"[?&](sig|sv|se)=", url) or re.match(r"\w+://[^/@]*:[^/@]*@", url):
-        how = "remove it and log in with the store's own tools"
-        raise StoreError(f"the URL contains a credential; {how}")
-    if url not in _COPIES:
-        copy = temporary() / PurePosixPath(url).name
-        with _reached(url):
-            _copy(url, copy)
-        _COPIES[url] = copy
-    return _COPIES[url]
-
-
-@contextmanager
-def _reached(url: str) -> Iterator[None]:
-    """Turn what a store of fsspec raises into a StoreError."""
-    try:
-        yield
-    except ImportError as error:
-        raise StoreError(f"{url}: {error}; install the package with pip") from None
-    except Exception as error:  # its text is left out, for it may hold a key
-        how = "check the URL, the login and the network"
-        what = f"the store cannot be used ({type(error).__name__}); {how}"
-        raise StoreError(f"{url}: {what}") from error
-
-
-def send_back(folder: Path) -> None:
-    """Make a folder at a URL what it is in the copy of that URL; do nothing for another folder."""
-    for url, copy in _COPIES.items():
-        if folder.is_relative_to(copy):
-            with _reached(url):
-                _send(f"{url}/{folder.relative_to(copy).as_posix()}", folder)
-
-
-def _send(url: str, folder: Path) -> None:
-    import fsspec
-
-    store, top = fsspec.core.url_to_fs(url)  # type: ignore[no-untyped-call]
-    files = {
-        f"{top}/{p.relative_to(folder).as_posix()}": p for p in folder.rglob("*.parquet")
-    }
-    for name, file in files.items():
-        changed = file.stat().st_mtime_ns
-        if _STORED.get(file) != changed:
-            store.put_file(str(file), name)
-            _STORED[file] = changed
-    for name in set(store.find(top)) - set(files):
-        if name.endswith(".parquet"):  # a part whose runs are gone
-            store.rm_file(name)
-
-
-def _copy(url: str, copy: Path) -> None:
-    import fsspec  # only here: a folder on this machine does not need it
-
-    copy.mkdir()
-    store, top = fsspec.core.url_to_fs(url)  # type: ignore[no-untyped-call]
-    for name in store.find(top):
-        inside = name.removeprefix(top).lstrip("/")
-        if ".." in inside.split("/"):
-            raise ValueError("a name that leads to elsewhere")
-        file = copy / inside
-        file.parent.mkdir(parents=True, exist_ok=True)
-        store.get_file(name, str(file))
-        _STORED[file] = file.stat().st_mtime_ns
-
-
 def last_name(location: Location) -> str:
     """Name of a folder; of a link that of its target."""
-    return Path(os.path.realpath(local(location))).name
-
-
-def is_copy(path: Path) -> bool:
-    """Return whether a path is in the copy of a URL, where nothing that should last is written."""
-    return any(path.is_relative_to(copy) for copy in _COPIES.values())
+    return Path(os.path.realpath(location)).name
 
 
 def temporary() -> Path:

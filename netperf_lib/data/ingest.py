@@ -39,7 +39,6 @@ from .files import (
     names,
     own_path,
     plain_file,
-    send_back,
     temporary,
     tidy,
 )
@@ -244,8 +243,7 @@ def ingest(
     Parameters
     ----------
     path : path or several
-        An experiment, several, or a data root: all its experiments. At a URL the tables are
-        written to the URL.
+        An experiment, several, or a data root: all its experiments.
     progress : callable, optional
         Called with (runs read, runs to read).
     executor : concurrent.futures.Executor, optional
@@ -266,13 +264,10 @@ def ingest(
     """
     chosen = stores(path)
     with explained(chosen[0].url if len(chosen) == 1 else "the data root"):
-        folders = [own_path(store.path, "tables") for store in chosen]  # no links
-        done = _ingest(
-            [tables_of(store, store.path) for store in chosen], progress, executor
-        )
-        for folder in folders:
-            send_back(folder)
-        return done
+        for store in chosen:
+            own_path(store.path, "tables")  # no link
+        tables = [tables_of(store, store.path) for store in chosen]
+        return _ingest(tables, progress, executor)
 
 
 def _ingest(

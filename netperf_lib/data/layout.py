@@ -41,9 +41,7 @@ from .files import (
     appearing,
     explained,
     fcntl,
-    is_copy,
     is_there,
-    local,
     names,
     own_path,
     plain_file,
@@ -222,7 +220,7 @@ class Store:
     """One experiment under a data root: the folder `experiment` in it; of a link, its target."""
 
     def __init__(self, root: Location, experiment: str) -> None:
-        self.path = local(root) / experiment
+        self.path = Path(root) / experiment
         """The folder of the experiment."""
         with explained(self.path):
             if self.path.is_symlink():
@@ -239,7 +237,7 @@ class Store:
 
         StoreError if there is no experiment.
         """
-        place = Path(os.path.realpath(local(path)))  # resolve raises for a link to itself
+        place = Path(os.path.realpath(path))  # resolve raises for a link to itself
         if not is_experiment(place):
             inside, beside = (
                 [Path(p).name for p in experiments(p)] for p in (place, place.parent)
@@ -264,13 +262,7 @@ class Store:
         return str(self.path.resolve())
 
     def own(self, name: str) -> Path:
-        """Return a path in the experiment's folder to write to.
-
-        StoreError for a link or the copy of a URL.
-        """
-        if is_copy(self.path):
-            how = "only a folder of this machine is written; copy it there first"
-            raise StoreError(f"{self.experiment}: {how}")
+        """Return a path in the experiment's folder to write to; StoreError for a link."""
         return own_path(self.path, name)
 
     @property
@@ -770,9 +762,9 @@ def imported_records(data: bytes) -> dict[str, dict[str, Any]]:
 
 
 def is_experiment(path: Location) -> bool:
-    """Return whether a folder or URL is that of one experiment."""
+    """Return whether a folder is that of one experiment."""
     with explained(path):
-        return is_there(local(path) / _DECLARED)
+        return is_there(Path(path) / _DECLARED)
 
 
 def experiments(root: Location) -> list[str]:
@@ -784,7 +776,7 @@ def experiments(root: Location) -> list[str]:
     ['after', 'before']
     """
     with explained(root):
-        folder = local(root)
+        folder = Path(root)
         return [
             str(folder / n) for n in names(folder) if is_there(folder / n / _DECLARED)
         ]

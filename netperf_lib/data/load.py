@@ -204,8 +204,8 @@ def read(location: Locations) -> Results | Fleet:
 
     Parameters
     ----------
-    location : path, URL or iterable of them
-        An experiment's folder, or a data root; or folders of experiments. Of a URL a copy is read.
+    location : path or iterable of them
+        An experiment's folder, or a data root; or folders of experiments.
 
     Returns
     -------
@@ -239,7 +239,7 @@ def load(path: Locations, table: TableName = "runs") -> pd.DataFrame:
 
     Parameters
     ----------
-    path : path, URL or iterable of them
+    path : path or iterable of them
         Experiment folders, for example ``results/lab``; `experiments` lists those of a data root.
         Of several, those that were not measured yet are left out.
     table : {"runs", "intervals", "percentiles"}

@@ -53,11 +53,9 @@ def located(path: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], str |
     measured yet, the recorded experiment takes its place.
     """
     if not isinstance(path, str | os.PathLike):
-        raise UsageError(
-            f"expected the path or URL of a folder; got {type(path).__name__}"
-        )
+        raise UsageError(f"expected the path of a folder; got {type(path).__name__}")
     text = os.fspath(path)
-    if "://" in text or Path(text).is_absolute():
+    if Path(text).is_absolute():
         return path, None
     working = Path.cwd()
     for folder in (working, *working.parents):
@@ -98,11 +96,11 @@ def report_folder(location: str, name: str) -> Path:
     Where those are elsewhere, of the installation, or cannot be written: to one in the working
     directory.
     """
-    from .files import is_copy, own_path
+    from .files import own_path
 
     data = Path(location)
-    elsewhere = is_copy(data) or data.resolve().is_relative_to(PACKAGE_FOLDER)
-    if not elsewhere and os.access(data, os.W_OK):
+    ours = data.resolve().is_relative_to(PACKAGE_FOLDER)
+    if not ours and os.access(data, os.W_OK):
         reports = own_path(data, "reports")
         reports.mkdir(exist_ok=True)
         return reports

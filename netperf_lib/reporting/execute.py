@@ -128,14 +128,13 @@ def _planned(
 ) -> tuple[str, Path, dict[str, Path], dict[str, Page]]:
     """Return where the data are, where their reports go, the notebooks, and their pages."""
     from ..analysis.contents import Page, fleet_pages, pages
-    from ..data.files import local
     from ..data.ingest import current
     from ..data.layout import Store, experiments
     from ..data.load import read
 
     possible: list[Page] = []
     if experiments(place):
-        location = os.path.realpath(local(place))  # absolute: notebooks run elsewhere
+        location = os.path.realpath(place)  # absolute: notebooks run elsewhere
         folder = report_folder(location, "fleet")
         possible = [] if chosen else fleet_pages(location)
     else:

@@ -129,7 +129,7 @@ def summary(experiment: Results | str | os.PathLike[str]) -> Summary:
 
     Parameters
     ----------
-    experiment : Results, path or URL
+    experiment : Results or path
         An experiment, its folder, or a data root with several.
 
     Returns
