@@ -67,34 +67,6 @@ exit 0
 """
 """``$1`` is the network interface."""
 
-CONNECTIONS = r"""
-command -v ss >/dev/null || exit 0
-ports="( sport ge :$1 and sport le :$2 ) or ( dport ge :$1 and dport le :$2 )"
-tcp() { ss "$1" state established "$ports"; }
-looks=0; pids=
-while :; do
-  printf '@'; date +%s.%N
-  if [ $looks -lt 2 ]; then
-    lines=$(tcp -tinmHOp); printf '%s\n' "$lines"
-    seen=$(printf '%s' "$lines" | grep -o 'pid=[0-9]*' | sort -u) && pids=$seen && looks=$((looks + 1))
-  else tcp -tinmHO; fi
-  printf '='; date +%s.%N
-  for p in $pids; do
-    for f in "/proc/${p#pid=}/task/"*/schedstat; do
-      read -r on waiting _ <"$f" && f=${f%/schedstat} && echo "task ${f##*/} $on $waiting"
-    done
-  done 2>/dev/null
-  grep '^cpu[0-9]' /proc/stat
-  sleep "$3"
-done
-"""  # noqa: E501  (as it is run or printed)
-"""Sample the TCP connections of the ports ``$1`` to ``$2`` every ``$3`` seconds, until it is
-stopped.
-
-`netperf_lib.data.connections` reads what it prints. Looking up the processes of sockets is the
-expensive part, which is done until they are known.
-"""
-
 
 _FIRST = ("kernel", "os", "cpu", "cpus", "nic")
 """Facts that are the first line of their part."""

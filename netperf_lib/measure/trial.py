@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from .. import tools
-from ..data.connections import LOAD, SAMPLES
+from ..data.connections import LOAD
 from ..errors import CollectError, ParseError
 from ..experiment.model import Trial
 from ..experiment.schedule import load_trial
 from ..tools.parsed import ParsedRun
+from ..tools.ss import SAMPLES, SCRIPT
 from . import facts
 from .session import HostSession
 from .ssh import BUSY, FLOODED, HUNG, MAX_OUTPUT_BYTES, MISSING, STOPPED, Process
@@ -240,7 +241,7 @@ class TrialRun:
             1.0, max(0.25, self.trial.test.duration_s / 8)
         )  # five or more, but not more than four a second
         hosts = {"client": self.client, "server": self.server}
-        command = ["sh", "-c", facts.CONNECTIONS, "sh", *ports, f"{every_s:g}"]
+        command = ["sh", "-c", SCRIPT, "sh", *ports, f"{every_s:g}"]
         for host, session in hosts.items():
             file: Any = self.files.enter_context(
                 gzip.GzipFile(self.folder / f"{host}{SAMPLES}", "wb", mtime=0)

@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 import netperf_lib as npl
 from netperf_lib.analysis.limits import TO_DO, UNKNOWN, limits, of_run
 from netperf_lib.cli import npl as command
-from netperf_lib.data.connections import evidence, of_record, read_samples
+from netperf_lib.data.connections import of_record
 from netperf_lib.data.layout import new_record
 from netperf_lib.errors import UsageError
 from netperf_lib.metrics import EVIDENCE
 from netperf_lib.reporting.explorer import explore
+from netperf_lib.tools.ss import evidence, read_samples
 
 LAB = Path("data/recorded/lab-full")
 
