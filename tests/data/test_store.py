@@ -232,7 +232,7 @@ def test_a_time_with_a_zone_is_kept_in_utc(store):
 
 
 @pytest.mark.parametrize(
-    "damage", [{"trial": None}, {"hosts": []}, {"commands": None}, {"facts": 3}], ids=str
+    "damage", [{"trial": None}, {"hosts": [1]}, {"commands": None}, {"facts": 3}], ids=str
 )
 def test_a_damaged_record_is_a_failed_run_that_says_so(store, damage):
     run_id = add(store, 1, **damage)
