@@ -266,7 +266,7 @@ def handout(books: list[NotebookNode]) -> bytes:
         shown = nbformat.v4.new_notebook(cells=cells)
         parts[str(number)] = document(shown, name="Lesson", code=True)
     whole = combine(parts)
-    whole.title = "Workshop"
+    whole.title, whole.kind = "Workshop", "Handout"
     for cell in whole.cells:
         cell.metadata.pop("netperf", None)  # so few pages need no list of contents
     return typeset(whole)

@@ -201,6 +201,7 @@ class Answer:
         """
         family = self.verdicts
         known = None if short else self.observations.origin.notice
+        short = short and bool(self.contrasts)  # page two has no others
         first = [*notice(known), self.headline]
         if not len(family):
             return first

@@ -49,6 +49,8 @@ class Document:
         What was measured.
     notebook : str
         Name of its notebook: the chapters of one are joined.
+    kind : str
+        What its cover says above the title.
     """
 
     title: str
@@ -57,6 +59,7 @@ class Document:
     error: str = ""
     cover: Cover = NONE
     notebook: str = ""
+    kind: str = "Network performance report"
 
 
 def text_cell(source: str, attachments: Any = None, mark: str = "") -> Any:

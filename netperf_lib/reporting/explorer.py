@@ -39,7 +39,7 @@ LONGEST_LOG = 20_000
 """Characters of a log in a page, before packing."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explorer:
     """A page to look around in an experiment; it shows itself in Jupyter, in a sandboxed frame.
 
@@ -50,6 +50,9 @@ class Explorer:
     """
 
     page: str
+
+    def __repr__(self) -> str:
+        return 'an HTML page of every run; its save("explorer.html") writes it for any browser'
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the page to a file, which any browser opens."""

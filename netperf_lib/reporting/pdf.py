@@ -35,7 +35,8 @@ def typeset(document: Document) -> bytes:
         words = ["-f", READER, "-t", "typst", "--ipynb-output=all"]
         words += ["-L", str(TEMPLATES / "markdown.lua")]
         body = run_pandoc(json.dumps(book), *words, folder=folder)
-        meta = {"title": document.title, **asdict(document.cover)}
+        cover = asdict(document.cover)
+        meta = {"title": document.title, "kind": document.kind, **cover}
         files = {
             "main.typ": f'#import "report.typ": *\n#show: report\n#cover\n{body}',
             "meta.json": json.dumps(meta, ensure_ascii=False, default=str),

@@ -421,6 +421,7 @@ def test_slides_and_handout_show_the_lessons_and_no_solution(tmp_path):
     )
     assert title in page
     assert squeezed("A switch in the portal") in printed
+    assert "NETWORKPERFORMANCEREPORT" not in printed
     assert all(slide.count("<img") <= 1 for slide in page.split("<section"))
     assert "size: 1280px 720px" in page  # printed landscape
     assert 'src="http' not in page  # presented without a network

@@ -128,6 +128,18 @@ def test_what_is_no_measurement_says_so_first(name, form):
     assert re.search("Emulated hosts|Synthetic data", first)
 
 
+def test_a_report_keeps_warnings_that_page_two_does_not_have(doubted):
+    declared = npl.ask(doubted, "placement", "latency_oneway_us")
+    chosen = npl.ask(doubted, "placement", "latency_oneway_us", baseline="ppg")
+    for answer, expected in ((declared, False), (chosen, True)):
+        table = answer.parts(short=True)[-1].markdown
+        assert ("one way takes 40" in table) == expected
+
+
+def test_an_explorer_is_short_where_it_cannot_be_shown():
+    assert len(repr(npl.explore(LAB))) < 100
+
+
 def test_contrasts_that_were_added_later_are_counted(doubted):
     late = Measured(doubted.runs, replace(doubted.origin, added=2))
     lead = Lead((), npl.compare(doubted), (), declared=True)

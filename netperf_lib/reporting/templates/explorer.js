@@ -82,9 +82,9 @@ function mount(root, data, readLog, start, onChange) {
     figure: node("figure"), tip: node("div", { class: "tip", role: "status", hidden: true }),
     log: node("section", { class: "log", hidden: true }), code: node("div", { class: "code" }) };
   root.append(node("h1", {}, data.name), data.notice ? node("p", { class: "notice" }, data.notice) : "",
-    ...data.lead.map(line => node("p", { class: "lead" }, line)),
     node("div", { class: "page" }, node("aside", {}, ui.controls, node("details", { open: innerWidth > 700 },
       node("summary", {}, "Levels shown"), ui.filters)), node("div", { class: "picture" }, ui.note, ui.figure, ui.log, ui.code)), ui.tip,
+    ...data.lead.map(line => node("p", { class: "lead" }, line)),
     data.root ? node("p", { class: "note" }, `Digest ${data.root}`) : "");
 
   function menu(label, key, value, options) {
