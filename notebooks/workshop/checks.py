@@ -10,11 +10,10 @@ from typing import Any
 import pandas as pd
 
 from netperf_lib.analysis import rounds_required
-from netperf_lib.analysis.compare import compare
+from netperf_lib.analysis.compare import compare, contrasts
 from netperf_lib.analysis.limits import limits
 from netperf_lib.analysis.observe import observe
 from netperf_lib.analysis.runs import table_of
-from netperf_lib.analysis.words import contrasts
 from netperf_lib.data.shipped import shipped
 from netperf_lib.errors import NothingToReport
 from netperf_lib.metrics import ALPHA
