@@ -17,7 +17,6 @@ LADDER = (
     "npl up {0}.yaml",
     "npl collect {0}.yaml",
     "npl ingest results/{0}",
-    "npl verify results/{0}",
     "npl down {0}.yaml",
     "npl down --all --expired --yes",
 )
