@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -123,17 +123,19 @@ def collect(
         closing(_LogFile(own_path(store.path, "collect.log"), lines.say)) as file,
     ):
         log.addHandler(file)
+        trials = [t for t in plan.trials if t.deployment == number]
         collector = _Collector(
-            plan,
-            deployment,
-            store,
-            number,
-            lines,
-            install,
-            log,
-            enough,
-            spent,
-            patience_s,
+            plan=plan,
+            deployment=deployment,
+            store=store,
+            trials=trials,
+            sessions=_sessions(trials, deployment, _mark(store), install, log),
+            past=_past(trials, store),
+            progress=lines,
+            log=log,
+            enough=enough,
+            spent=spent,
+            patience_s=patience_s,
         )
         try:
             return finish(collector.collect())
@@ -198,7 +200,9 @@ def _past(trials: Sequence[Trial], store: Store) -> dict[str, _Past]:
     return past
 
 
-def _todo(trials: list[Trial], past: dict[str, _Past], attempts: int) -> list[Trial]:
+def _todo(
+    trials: Sequence[Trial], past: Mapping[str, _Past], attempts: int
+) -> list[Trial]:
     return [
         t for t in trials if not past[t.run_id].done and past[t.run_id].used < attempts
     ]
@@ -257,52 +261,64 @@ def _clock_offset_s() -> float:
     )
 
 
-@dataclass
+def _sessions(
+    trials: Sequence[Trial],
+    deployment: Deployment,
+    marker: str,
+    install: bool,
+    log: logging.Logger,
+) -> dict[str, HostSession]:
+    """Return a session with each host of the trials, by its name; none is contacted yet."""
+    needed: dict[str, list[str]] = {}
+    for trial in trials:
+        tools = [spec.tool for spec in (trial.test, trial.test.during) if spec]
+        for name in (trial.pair.client, trial.pair.server):
+            needed.setdefault(name, []).extend(tools)
+    known = {host.name: host for host in deployment.hosts}
+    if missing := needed.keys() - known.keys():
+        names = ", ".join(known)
+        raise HostError(
+            f"no host {min(missing)!r} (known: {names}); name one of these in `pairs`"
+        )
+    logins = asyncio.Semaphore(MAX_LOGINS)
+    return {
+        name: HostSession(
+            known[name], marker, tools, install=install, log=log, logins=logins
+        )
+        for name, tools in needed.items()
+    }
+
+
+@dataclass(kw_only=True)
 class _Collector:
+    """A measurement of one deployment in progress."""
+
     plan: Plan
     deployment: Deployment
     store: Store
-    number: int
+    trials: Sequence[Trial]
+    sessions: Mapping[str, HostSession]
+    past: Mapping[str, _Past]
     progress: Progress
-    install: bool
     log: logging.Logger
     enough: Callable[[], str | None] | None
     spent: Callable[[], str | None] | None
     patience_s: float
-
-    def __post_init__(self) -> None:
-        self.experiment = self.plan.experiment
-        self.trials = [t for t in self.plan.trials if t.deployment == self.number]
-        marker = _mark(self.store)
-        needed: dict[str, list[str]] = {}
-        for trial in self.trials:
-            tools = [spec.tool for spec in (trial.test, trial.test.during) if spec]
-            for name in (trial.pair.client, trial.pair.server):
-                needed.setdefault(name, []).extend(tools)
-        logins = asyncio.Semaphore(MAX_LOGINS)
-        how: dict[str, Any] = {"install": self.install, "log": self.log, "logins": logins}
-        try:
-            self.sessions = {
-                name: HostSession(self.deployment.host(name), marker, tools, **how)
-                for name, tools in needed.items()
-            }
-        except KeyError as error:
-            what = f"{error.args[0]}; name one of these in `pairs`"
-            raise HostError(f"{self.experiment.name}: {what}") from None
-        self.past = _past(self.trials, self.store)
-        self.leading = {t.run_id for t in self.trials if t.leading}
-        self.tally = Tally(scheduled=len(self.trials) - len(self.leading))
-        self.remaining: dict[str, float] = {}
-        self.clock = _Clock()
+    tally: Tally = field(default_factory=Tally)
+    remaining: dict[str, float] = field(default_factory=dict)
+    """Seconds that each trial that is still to do takes."""
+    clock: _Clock = field(default_factory=_Clock)
 
     # -- the schedule ------------------------------------------------------------------------------
 
     async def collect(self) -> Tally:
-        todo = _todo(self.trials, self.past, self.experiment.attempts)
-        done = [name for name, past in self.past.items() if past.done]
-        self.tally.before = len({*done} - self.leading)
+        experiment = self.plan.experiment
+        todo = _todo(self.trials, self.past, experiment.attempts)
+        done = [t for t in self.trials if self.past[t.run_id].done]
+        self.tally.scheduled = sum(not t.leading for t in self.trials)
+        self.tally.before = sum(not t.leading for t in done)
         self.tally.failed = len(self.trials) - len(done) - len(todo)
-        self.remaining = {t.run_id: trial_s(t, self.experiment) for t in todo}
+        self.remaining |= {t.run_id: trial_s(t, experiment) for t in todo}
         self.log.info(
             "begin: %d of %d trials to do, seed %d",
             len(todo),
@@ -311,7 +327,7 @@ class _Collector:
         )
         self.progress.begin(len(self.trials), len(done), sum(self.remaining.values()))
         try:
-            await self._meet_all(todo)
+            await self._contact_all(todo)
             for number, trials in groupby(todo, key=lambda t: t.round):
                 # a round that has begun is completed: verdicts need both sides of it
                 if self.enough and any(p.attempts for p in self.past.values()):
@@ -331,10 +347,10 @@ class _Collector:
         if why and not self.tally.stopped:
             self.tally.stopped_after_round, self.tally.stopped = number, why
 
-    def _of(self, trial: Trial) -> tuple[HostSession, HostSession]:
+    def _ends(self, trial: Trial) -> tuple[HostSession, HostSession]:
         return self.sessions[trial.pair.client], self.sessions[trial.pair.server]
 
-    async def _meet_all(self, todo: list[Trial]) -> None:
+    async def _contact_all(self, todo: list[Trial]) -> None:
         """Meet all hosts at once before the first trial.
 
         A host that cannot be met fails its own trials later.
@@ -342,7 +358,9 @@ class _Collector:
         # A collector killed after its last trial may have left settings changed on hosts with
         # nothing left to do.
         changed = [t for t in self.trials if t.requested_buffer_bytes is not None]
-        sessions = list(dict.fromkeys(s for t in (*todo, *changed) for s in self._of(t)))
+        sessions = list(
+            dict.fromkeys(s for t in (*todo, *changed) for s in self._ends(t))
+        )
         outcomes = await asyncio.gather(
             *(s.meet() for s in sessions), return_exceptions=True
         )
@@ -373,7 +391,8 @@ class _Collector:
                     self.tally.ok += not trial.leading
                 elif (
                     record["reached"]
-                    and max(tries[trial.run_id], past.used) < self.experiment.attempts
+                    and max(tries[trial.run_id], past.used)
+                    < self.plan.experiment.attempts
                 ):
                     again.append(trial)
                 else:
@@ -383,7 +402,7 @@ class _Collector:
             if records and not reached:
                 *_, last = records.values()
                 raise CollectError(
-                    f"no pair of hosts of {self.experiment.name!r} can be reached: "
+                    f"no pair of hosts of {self.plan.experiment.name!r} can be reached: "
                     f"{last['error']}; "
                     "once one can, run the same command again to resume"
                 )
@@ -410,7 +429,7 @@ class _Collector:
         return records
 
     def _away(self, trial: Trial) -> bool:
-        return any(s.away for s in self._of(trial))
+        return any(s.away for s in self._ends(trial))
 
     # -- one trial ---------------------------------------------------------------------------------
 
@@ -421,7 +440,7 @@ class _Collector:
         """
         waits = (
             s.wait(self.patience_s if patient else 0.0, self.progress.say)
-            for s in self._of(trial)
+            for s in self._ends(trial)
         )
         failed = next(
             filter(None, await asyncio.gather(*waits, return_exceptions=True)), None
@@ -435,7 +454,7 @@ class _Collector:
         past.attempts += 1
         run_id = f"{trial.run_id}-a{past.attempts}"
         with self.store.new_run(run_id) as folder:
-            client, server = self._of(trial)
+            client, server = self._ends(trial)
             record = self._record(trial, run_id, past.attempts)
             run = TrialRun(trial, client, server, past.attempts, folder, record)
             try:
@@ -463,8 +482,10 @@ class _Collector:
         for warning in record["warnings"]:
             self.log.warning("%s %s", run_id, warning)
         self.progress.ended(trial.round, run_id, why, sum(self.remaining.values()))
-        if self.experiment.pause_s and self.remaining:  # no pause after the last trial
-            await asyncio.sleep(self.experiment.pause_s)
+        if (
+            self.plan.experiment.pause_s and self.remaining
+        ):  # no pause after the last trial
+            await asyncio.sleep(self.plan.experiment.pause_s)
         return record | {"reached": not outage}
 
     def _record(self, trial: Trial, run_id: str, attempt: int) -> dict[str, Any]:
@@ -472,7 +493,7 @@ class _Collector:
         return new_record(
             run_id=run_id,
             attempt=attempt,
-            experiment=self.experiment.name,
+            experiment=self.plan.experiment.name,
             deployment=trial.deployment,
             deployment_id=self.deployment.deployment_id,
             round=trial.round,

@@ -500,23 +500,21 @@ def _reason(error: BaseException, host: Host, waits_s: float) -> str:
             offered = str(error).rpartition(" received ")[2]
             return (
                 f"the server offers only algorithms that are too old ({offered[:200]}): allow one "
-                "in "
-                "ssh_config (KexAlgorithms, HostKeyAlgorithms, Ciphers, MACs), or update the server"
+                "in ssh_config (KexAlgorithms, HostKeyAlgorithms, Ciphers, MACs), or update the "
+                "server"
             )
         case asyncssh.ConnectionLost() | ConnectionResetError() | BrokenPipeError() if (
             jump := _configured(host).tunnel
         ):
             return (
                 f"the connection through the jump host {jump} was lost before the login; can it "
-                "reach "
-                "the host, and does its sshd refuse some connections (MaxStartups)?"
+                "reach the host, and does its sshd refuse some connections (MaxStartups)?"
             )
         case asyncssh.PermissionDenied():
             return (
                 f"the key was refused{f' for user {host.user}' if host.user else ''}; add the "
-                "public key to the host's "
-                "authorized_keys, or name the right user and identity (one with a passphrase: "
-                "ssh-add it first)"
+                "public key to the host's authorized_keys, or name the right user and identity "
+                "(one with a passphrase: ssh-add it first)"
             )
         case asyncssh.HostKeyNotVerifiable():
             return _unverified(host)
@@ -531,8 +529,7 @@ def _reason(error: BaseException, host: Host, waits_s: float) -> str:
         case TimeoutError():
             return (
                 f"no answer within {waits_s:g} s; is the machine running, and does a firewall or "
-                "security group let "
-                f"port {host.port} through from here?"
+                f"security group let port {host.port} through from here?"
             )
         case ConnectionRefusedError():
             return "connection refused; is the machine up and sshd running on that port?"
@@ -548,8 +545,7 @@ def _unverified(host: Host) -> str:
         if any(asyncssh.match_known_hosts(str(pinned), host.address, "", host.port)[:2]):
             return (
                 f"its host key is not the one pinned in {pinned}: if you expect a new machine at "
-                "this address, check "
-                "the key and replace it there (ssh-keygen -R, then ssh once)"
+                "this address, check the key and replace it there (ssh-keygen -R, then ssh once)"
             )
     return (
         f"its host key is not known: {pinned} has none of {host.address}; ssh there once and "

@@ -57,6 +57,11 @@ class TrialRun:
     processes: dict[str, Process] = field(default_factory=dict)
     samplers: list[Process] = field(default_factory=list)
     files: ExitStack = field(default_factory=ExitStack)
+    commands: tools.Commands | None = None
+    died: bool = False
+    """The server ended while the client ran."""
+    unloaded: bool = False
+    """The load ended before the client did."""
 
     def file(self, name: str) -> BinaryIO:
         """Open an unbuffered file in the run folder."""
@@ -85,65 +90,79 @@ class TrialRun:
 
     async def measure(self) -> None:
         """Measure; the record shows what happened, even if it failed."""
-        trial, record, client, server = self.trial, self.record, self.client, self.server
-        hosts = (client, server)
-        await _all(h.meet() for h in hosts)
-        record["facts"] = {"client": client.facts, "server": server.facts}
-        version = client.facts.get("tools", {}).get(
-            tools.tool(trial.test.tool).VERSION[0]
+        sides = {"client": self.client, "server": self.server}
+        hosts = tuple(sides.values())
+        await _all(host.meet() for host in hosts)
+        known = self.client.facts.get("tools", {})
+        self.record["tool_version"] = known.get(
+            tools.tool(self.trial.test.tool).VERSION[0]
         )
-        record["tool_version"] = version
+        self.record["facts"] = {side: host.facts for side, host in sides.items()}
         tuned = await self._tune(hosts)
-        before = asyncio.gather(*(h.counters() for h in hosts))
+        before = asyncio.gather(*(host.counters() for host in hosts))
         try:
-            commands, listener = await self._serve(tuned)
-            load, loaded = await self._load()
-            counted = await before
-            await self._sample({"client": (trial, commands), LOAD: loaded})
-            if load:
-                await asyncio.sleep(SETTLE_S)
-            record["started_utc"] = now()
-            code = await (await self._start(commands, client, "client")).wait()
-            record["ended_utc"] = now()
-            record["exit"]["client"] = code
-            died = listener is not None and listener.ended and not commands.server_ends
-            unloaded = load is not None and load.ended
-            if load:
-                record["exit"]["client-load"] = await load.wait()
-            if MISSING in (code, record["exit"].get("client-load")):
-                record["started_utc"] = (
-                    None  # nothing ran: the trial keeps its attempts until the tool is installed
-                )
+            await self._run(tuned, before)
         finally:
             before.cancel()
             await asyncio.gather(before, return_exceptions=True)
-            stopped, _ = await asyncio.gather(
-                asyncio.gather(
-                    *(
-                        p.stop(grace_s=0.5 * p.ends_itself)
-                        for p in self.processes.values()
-                    )
-                ),
-                asyncio.gather(*(p.stop() for p in self.samplers)),
+            await self._end()
+        after = await asyncio.gather(*(host.counters() for host in hosts))
+        counted = zip(sides.items(), before.result(), after, strict=True)
+        for (side, session), old, new in counted:
+            self._count(side, session, old, new)
+        self._judge()
+
+    async def _run(self, tuned: Trial, before: Awaitable[Any]) -> None:
+        """Start the server and the load, run the client, and wait for its end."""
+        record = self.record
+        self.commands, listener = await self._serve(tuned)
+        load, loaded = await self._load()
+        await before
+        await self._sample({"client": (self.trial, self.commands), LOAD: loaded})
+        if load:
+            await asyncio.sleep(SETTLE_S)
+        record["started_utc"] = now()
+        client = await self._start(self.commands, self.client, "client")
+        code = record["exit"]["client"] = await client.wait()
+        record["ended_utc"] = now()
+        ended = listener is not None and listener.ended
+        self.died = ended and not self.commands.server_ends
+        self.unloaded = load is not None and load.ended
+        if load:
+            record["exit"]["client-load"] = await load.wait()
+        if MISSING in (code, record["exit"].get("client-load")):
+            # nothing ran: the trial keeps its attempts until the tool is installed
+            record["started_utc"] = None
+
+    async def _end(self) -> None:
+        """End everything that was started, and record how it ended."""
+        stops = [p.stop(grace_s=0.5 * p.ends_itself) for p in self.processes.values()]
+        samplers = [sampler.stop() for sampler in self.samplers]
+        stopped, _ = await asyncio.gather(
+            asyncio.gather(*stops), asyncio.gather(*samplers)
+        )
+        self.record["exit"] |= dict(zip(self.processes, stopped, strict=True))
+
+    def _count(
+        self, side: str, session: HostSession, old: dict[str, Any], new: dict[str, Any]
+    ) -> None:
+        """Record how much the counters of a host grew, and what makes its numbers doubtful."""
+        grown = facts.difference(old, new)
+        self.record["counters"][side] = {"delta": grown, "state": new.get("state", {})}
+        host = session.host
+        self.record["warnings"] += facts.warnings(old, new, host.name, host.accelerated)
+
+    def _judge(self) -> None:
+        """Raise CollectError if the client failed, or the load ended early."""
+        assert self.commands is not None, "the client ran"
+        if self.died:
+            tool = self.trial.test.tool
+            self.record["warnings"].append(
+                f"{self.server.host.name}: the server of {tool} ended during the run"
             )
-            record["exit"] |= dict(zip(self.processes, stopped, strict=True))
-        after = await asyncio.gather(*(h.counters() for h in hosts))
-        for side, session in (("client", client), ("server", server)):
-            old, new = (c[hosts.index(session)] for c in (counted, after))
-            record["counters"][side] = {
-                "delta": facts.difference(old, new),
-                "state": new.get("state", {}),
-            }
-            record["warnings"] += facts.warnings(
-                old, new, session.host.name, session.host.accelerated
-            )
-        if died:
-            record["warnings"].append(
-                f"{server.host.name}: the server of {trial.test.tool} ended during the run"
-            )
-        if code:
-            raise CollectError(self._why(commands, died))
-        if unloaded:
+        if self.record["exit"]["client"]:
+            raise CollectError(self._why(self.commands, self.died))
+        if self.unloaded:
             raise CollectError(self._why_unloaded())
 
     async def _tune(self, hosts: Sequence[HostSession]) -> Trial:
@@ -287,7 +306,7 @@ class TrialRun:
             cause = self._cause("server")
             return f"{tool} on {self.server} ended while it served ({cause})"
         cause = self._cause("client", commands.timeout_s)
-        return f"{tool} on {self.client}: {cause}{self._server_said(cause)}"
+        return f"{tool} on {self.client}: {cause}{self._also(cause)}"
 
     def _why_unloaded(self) -> str:
         """Return why the load did not last as long as the test measured under it."""
@@ -297,26 +316,26 @@ class TrialRun:
         cause = self._cause("client-load")
         return (
             f"the load ({load}) from {self.client} ended before the test did ({cause})"
-            f"{self._server_said(cause, '-load')}; what was measured is not latency under load"
+            f"{self._also(cause, '-load')}; what was measured is not latency under load"
         )
 
-    def _server_said(self, message: str, side: str = "") -> str:
+    def _also(self, message: str, side: str = "") -> str:
         """Return what to add to a client's message.
 
         The server's, if it failed too, and what to do where the network seems to be closed.
         """
-        said = ""
+        words = ""
         if self.record["exit"].get(f"server{side}") not in (None, 0, HUNG, STOPPED):
-            said = f"; the server said: {self._cause(f'server{side}')}"
-        if _FULL.search(f"{message}{said}"):
+            words = f"; the server said: {self._cause(f'server{side}')}"
+        if _FULL.search(f"{message}{words}"):
             return (
-                f"{said}; free some disk space on both hosts (iperf3 needs some in /tmp)"
+                f"{words}; free some disk space on both hosts (iperf3 needs some in /tmp)"
             )
         if not _BLOCKED.search(message):
-            return said
+            return words
         last = FIRST_PORT + PORTS - 1
         return (
-            f"{said}; does a firewall or security group block TCP or UDP ports {FIRST_PORT} to "
+            f"{words}; does a firewall or security group block TCP or UDP ports {FIRST_PORT} to "
             f"{last} from {self.client.host.data_address} to {self.server.host.data_address}?"
         )
 
@@ -330,7 +349,7 @@ class TrialRun:
             parsed = next((p for p in runs if p.tool == self.trial.test.tool), runs[0])
             error = parsed.error
             if error:
-                error += self._server_said(error)
+                error += self._also(error)
             read = {"status": parsed.status, "error": error}
         self.record["log"] = read
 
