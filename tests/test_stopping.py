@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from netperf_lib.data.layout import Store
+from netperf_lib.errors import UsageError
 from netperf_lib.pipeline import decided
 
 from .conftest import REPO
@@ -33,3 +34,14 @@ def test_an_open_contrast_is_measured_on(store):
         )()
         is None
     )
+
+
+def test_what_is_settled_is_measured_no_more(store):
+    declared = store.declared()
+    far = [c for c in declared.contrasts if "cross-region" in str(c.a)]
+    assert far
+    settled = declared.model_copy(update={"contrasts": (far[0],)})
+    assert decided(store, settled)() is not None
+    none = declared.model_copy(update={"contrasts": ()})
+    with pytest.raises(UsageError, match="no contrasts"):
+        decided(store, none)

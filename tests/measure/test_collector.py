@@ -21,14 +21,13 @@ from netperf_lib import tools
 from netperf_lib.analysis.limits import of_run
 from netperf_lib.data.layout import Store, trial_of
 from netperf_lib.data.load import load
-from netperf_lib.errors import CollectError, HostError, UsageError, explain
+from netperf_lib.errors import CollectError, HostError, explain
 from netperf_lib.experiment.model import Experiment
 from netperf_lib.experiment.schedule import schedule
 from netperf_lib.hosts import lab
 from netperf_lib.measure import session, ssh
 from netperf_lib.measure.collector import collect
 from netperf_lib.measure.progress import Progress
-from netperf_lib.pipeline import decided
 
 from ..checksums import changed_files
 from ..sshd import free_port, wait_until
@@ -394,22 +393,15 @@ def test_latency_is_measured_while_a_load_runs(deployment, store):
     assert not tools_running(deployment)
 
 
-@pytest.mark.slow
-def test_measuring_stops_when_every_contrast_is_settled(deployment, store):
-    narrow = {"client": "client", "server": "narrow", "placement": "narrow"}
-    sides = {"a": {"placement": "narrow"}, "b": {"placement": "same-zone"}}
-    declared = experiment(
-        pairs=[NEAR, narrow],
-        tests=[LATENCY | {"duration_s": 0.2}],
-        contrasts=[{"metric": "latency_oneway_us"} | sides],
-        rounds=40,
-    )
-    tally = measure(declared, deployment, store, enough=decided(store, declared))
-    assert tally.stopped_after_round is not None
-    assert 5 < tally.stopped_after_round < 40
-    assert tally.ok == 2 * tally.stopped_after_round
-    with pytest.raises(UsageError, match="no contrasts"):
-        decided(store, experiment())
+def test_measuring_stops_when_there_is_enough(deployment, store):
+    def enough():
+        rounds = {record["round"] for record in records(store)}
+        return "three rounds are enough" if len(rounds) == 3 else None
+
+    quick = LATENCY | {"duration_s": 0.2}
+    declared = experiment(pairs=[NEAR], tests=[quick], rounds=40)
+    tally = measure(declared, deployment, store, enough=enough)
+    assert (tally.ok, tally.stopped_after_round) == (3, 3)
 
 
 # -- faults ----------------------------------------------------------------------------------------
