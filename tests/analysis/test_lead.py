@@ -188,7 +188,7 @@ def test_page_and_lead_name_the_streams_that_fill_a_path():
     assert "Use 4 connections for bulk transfers" in found.recommendations
     answer = npl.ask(exp, "streams", "throughput_bps")
     assert answer.headline.startswith(f"cross-region: {filled}")
-    assert found.lines[-1].startswith("Limits: The path limits throughput on")
+    assert "The path limits throughput on 2 of 13" in found.lines[-1]
     assert len(npl.limits(exp)) == 13
 
 
