@@ -45,6 +45,7 @@ def test_the_page_on_quality_counts_each_warning(capsys):
     book = npl.reporting.notebooks()["07-quality"]
     _, outputs = executed(book, {"experiment": str(RECORDED / "lab-full")})
     assert "26 of 264 runs carry a warning" in capsys.readouterr().out
-    [table] = [o for o in outputs if "warning" in getattr(o, "columns", ())]
+    tables = [getattr(o, "data", o) for o in outputs]  # styled for a page
+    [table] = [t for t in tables if "warning" in getattr(t, "columns", ())]
     counts = table.set_index("warning")["runs"]
     assert counts["client: … % of the TCP segments were retransmitted"] == 11
