@@ -295,8 +295,8 @@ def lead_paragraph(
 
     Examples
     --------
-    >>> npl.analysis.lead_paragraph(exp).lines[-1][:57]
-    'Limits: The link limits throughput on 4 of 13 conditions.'
+    >>> npl.analysis.lead_paragraph(exp).lines[-1][:64]
+    'Limits: The send buffer limits throughput on 5 of 13 conditions.'
     """
     whole = measurement(data, pattern)
     source = whole.only(where)

@@ -315,8 +315,8 @@ def limits_words(limited: Sequence[Limited]) -> Headline:
 
     Examples
     --------
-    >>> npl.analysis.limits_words(npl.limits(exp))[:45]
-    'The path limits throughput on 11 of 13 condit'
+    >>> npl.analysis.limits_words(npl.limits(exp))[:56]
+    'The send buffer limits throughput on 5 of 13 conditions.'
     """
     texts = limit_sentences(limited) or ["what limits these transfers is not known"]
     return Headline(" ".join(f"{capital(text)}." for text in texts))
