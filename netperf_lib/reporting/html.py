@@ -107,6 +107,8 @@ class PageExporter(HTMLExporter):
         body = re.sub(
             r'(?i)href="\s*(?:javascript|vbscript|data):[^"]*"', 'href="#"', body
         )
+        # notebooks link to one another, but a page is mailed without them
+        body = re.sub(r'<a href="[\w-]+\.ipynb">(.*?)</a>', r"\1", body)
         # a picture from elsewhere would tell who reads the page
         elsewhere = r'<img\b[^>]*?\bsrc="(?!data:image/)([^"]*)"[^>]*>'
         body = re.sub(elsewhere, r"picture not found: \1", body)

@@ -187,7 +187,8 @@ PLOTTED = {
 }
 """What a plot is drawn of, where it is not the latency of the experiment that comes with the
 library."""
-DRAWN = [n for n in npl.plots.__all__ if n[0].islower() and n != "label_axis"]
+HELPERS = {"label_axis", "in_units"}
+DRAWN = [n for n in npl.plots.__all__ if n[0].islower() and n not in HELPERS]
 
 
 @pytest.mark.parametrize("name", DRAWN)
