@@ -351,8 +351,8 @@ def test_a_data_root_is_a_fleet_whose_rounds_stay_apart(place):
         npl.observe(runs, "latency_oneway_us").table
         for runs in (fleet.runs, next(iter(fleet)).runs)
     )
-    assert len(both[["unit", "round"]].drop_duplicates()) == 2 * len(
-        one[["unit", "round"]].drop_duplicates()
+    assert len(both[["replicate", "round"]].drop_duplicates()) == 2 * len(
+        one[["replicate", "round"]].drop_duplicates()
     )
 
 
