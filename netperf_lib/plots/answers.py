@@ -103,7 +103,10 @@ def forest(
     >>> ax = npl.plots.forest(npl.compare(exp))
     """
     data = data.verdicts if hasattr(data, "observations") else data
-    if not isinstance(data, Family | list | tuple):
+    answered = isinstance(data, list | tuple) and all(
+        isinstance(c, Comparison) for c in data
+    )
+    if not (answered or isinstance(data, Family)):
         data = compare(data, metric=metric, by=by, where=where)
     every = list(data)
     some(every, "no contrast was declared, and there is nothing to compare")
