@@ -545,7 +545,9 @@ def import_logs(
     Examples
     --------
     >>> import tempfile
-    >>> npl.import_logs("data/published/azure-westeurope-d16v3", into=tempfile.mkdtemp() + "/mine")
+    >>> into = tempfile.mkdtemp() + "/mine"
+    >>> npl.import_logs("data/published/azure-westeurope-d16v3", into=into)  # doctest: +ELLIPSIS
+    Imported logs: ... Only their names tell 9 runs apart (...): figures by name, and no verdict...
     <mine: 9 runs (9 ok), 0 contrasts>
     conditions: tool, test, streams, direction, duration_s, log_name, server
     group npl.observe(exp, metric).table, not exp.runs
