@@ -709,7 +709,8 @@ def _splitting(
 def _splits(codes: pd.DataFrame, names: list[str]) -> bool:
     """Return whether runs that the chosen factors do not tell apart have several levels."""
     kind = factor(names[0])
-    if kind.always_splits and kind.null != "unknown":
+    # a log that does not say its streams may have others than one that does
+    if kind.always_splits and (kind.null != "unknown" or names == ["streams"]):
         return _vary(codes, names, ["group"])
     # an end of which nothing is known is no other one
     known = codes[(codes[names] >= 0).any(axis=1)]

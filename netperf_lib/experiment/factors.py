@@ -78,8 +78,6 @@ class Factor:
     """Levels in their natural order; others follow."""
     words: Mapping[Any, str] | Callable[[Any], str] | None = None
     """Words for a level in a sentence."""
-    default: str | None = None
-    """What null means: the default of this."""
     follows: tuple[str, ...] = ()
     """Factors that determine this one: naming one of them also names this one."""
     applies: Callable[[str, str], bool] = lambda _tool, _test: True
@@ -107,11 +105,7 @@ class Factor:
         if level is None and self.null == "unknown":
             return f"{title} not known"
         if level is None:
-            return (
-                f"no {title}"
-                if self.kind == "text"
-                else f"default {self.default or title}"
-            )
+            return f"no {title}" if self.kind == "text" else f"default {title}"
         if self.kind == "flag" and isinstance(level, bool):
             return title if level else f"not {title}"
         if self.unit and not isinstance(level, str):
@@ -274,9 +268,8 @@ _CONDITIONS = (
     Factor(
         name="streams",
         label="parallel streams",
-        default="streams",
         kind="integer",
-        null="default",
+        null="unknown",
         words=lambda n: "1 stream" if n == 1 else f"{n:g} streams",
         applies=lambda tool, test: tool.startswith("iperf") and not is_latency(test),
     ),
