@@ -238,7 +238,7 @@ def _chapter(parts: list[Document], mark: str) -> Iterator[Any]:
 def _last_shown(part: Document) -> int:
     """Number of cells before the prose at the end."""
     number = len(part.cells)
-    while number > 1 and part.cells[number - 1].metadata.netperf == "prose":
+    while number > 1 and part.cells[number - 1].metadata.get("netperf") == "prose":
         number -= 1
     return number
 

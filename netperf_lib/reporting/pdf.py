@@ -29,7 +29,7 @@ def typeset(document: Document) -> bytes:
     ReportError
         Typst refuses the document; the message has its diagnosis.
     """
-    cells = [cell for cell in document.cells if cell.metadata.netperf != DETAIL]
+    cells = [cell for cell in document.cells if cell.metadata.get("netperf") != DETAIL]
     book = {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": cells}
     with scratch() as folder:
         words = ["-f", READER, "-t", "typst", "--ipynb-output=all"]
