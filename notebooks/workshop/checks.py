@@ -100,6 +100,7 @@ def _rounds(runs: pd.DataFrame, faster: bool | None = None) -> Any:
     wide = chosen.pivot_table(
         index="round", columns="placement", values="latency_oneway_us", observed=True
     )
+    wide.index = wide.index.astype(int)  # as a table of observations shows them
     wide = wide[["cross-zone", "same-zone"]].dropna()
     nearer = wide["cross-zone"] < wide["same-zone"]
     return set(wide.index if faster is None else wide.index[nearer == faster])

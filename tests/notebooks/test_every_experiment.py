@@ -146,7 +146,8 @@ def test_declared_contrasts_are_answered_on_the_pages(lab, monkeypatch):
 def test_a_label_of_the_users_own_is_a_question(lab, monkeypatch):
     runs = changed(
         lab,
-        lambda r: r.assign(rack=np.where(r["server"] == r["server"].iloc[0], "b7", "c1")),
+        # not a rack for each placement: that would be the placement's page
+        lambda r: r.assign(rack=np.where(r["round"] % 2, "b7", "c1")),
     )
     key = next(
         p.key for p in npl.analysis.pages(runs) if p.parameters.get("factor") == "rack"
@@ -197,4 +198,5 @@ def test_a_page_that_has_nothing_says_so(lab):
 def test_the_gallery_shows_every_plot():
     text = (REPO / "docs" / "figures.md").read_text("utf-8")
     drawn = [name for name in npl.plots.__all__ if name[0].islower()]
+    drawn.remove("in_units")  # a table
     assert [name for name in drawn if f"npl.plots.{name}(" not in text] == []

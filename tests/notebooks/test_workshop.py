@@ -36,7 +36,7 @@ class Class:
 
     @property
     def lab(self):
-        return self.runtime / "netperf-lab"
+        return self.runtime  # the folder in which it makes its own
 
     def answer(self, path="api/status"):
         """Return what JupyterLab answers."""
