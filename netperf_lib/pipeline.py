@@ -15,8 +15,9 @@ from . import hosts
 from .data.shipped import PathLike, recorded
 from .errors import CollectError, HostError, ReportError, UsageError
 from .experiment import estimate
+from .experiment.deployment import Deployment
 from .experiment.estimate import Preview
-from .experiment.model import Deployment, Experiment
+from .experiment.model import Experiment
 from .experiment.schedule import Plan, schedule
 from .experiment.yaml import load_experiment
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from getpass import getuser
 from pathlib import Path
 
-from netperf_lib.experiment.model import Experiment, Host
+from netperf_lib.experiment.deployment import Host
+from netperf_lib.experiment.model import Experiment
 
 
 def on_hosts(hosts, **options):

@@ -35,7 +35,8 @@ import yaml
 from pydantic import BaseModel, TypeAdapter
 
 from ..errors import StoreError, did_you_mean, visible
-from ..experiment.model import Contrast, Deployment, Experiment
+from ..experiment.deployment import Deployment
+from ..experiment.model import Contrast, Experiment
 from .files import (
     Location,
     appearing,

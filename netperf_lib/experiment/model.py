@@ -27,9 +27,6 @@ from pydantic_core import PydanticCustomError
 from ..metrics import ALPHA, MARGIN
 from ..quantities import read_quantity
 from ..tools import TOOLS, Request
-from .deployment import Deployment as Deployment
-from .deployment import Host as Host
-from .deployment import Proof as Proof
 from .deployment import check_address, check_user
 from .factors import Level, factor
 

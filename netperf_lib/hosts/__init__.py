@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import ExperimentError, UsageError
+from ..experiment.deployment import Deployment
 from ..experiment.model import SOURCES as SOURCES
-from ..experiment.model import Deployment, Experiment
+from ..experiment.model import Experiment
 from .source import Price as Price
 from .source import Source as Source
 from .source import Workload as Workload

@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
 from ..errors import SSHError
-from ..experiment.model import Host, Proof
+from ..experiment.deployment import Host, Proof
 from ..measure.event_loop import finish
 from ..measure.ssh import MAX_LOGINS, Remote
 from ..tools import TOOLS

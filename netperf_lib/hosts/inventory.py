@@ -11,7 +11,8 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
-from ..experiment.model import Address, Deployment, Experiment, Host, User
+from ..experiment.deployment import Deployment, Host
+from ..experiment.model import Address, Experiment, User
 from .guests import guest_proofs, guests, one_machine
 from .source import (
     NOTHING_KNOWN,

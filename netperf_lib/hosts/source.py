@@ -12,7 +12,8 @@ from typing import Protocol, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from ..errors import ExperimentError
-from ..experiment.model import Deployment, Experiment, Pair
+from ..experiment.deployment import Deployment
+from ..experiment.model import Experiment, Pair
 from ..experiment.yaml import line_of, sentence
 
 AnyOptions = TypeVar("AnyOptions", bound=BaseModel)

@@ -25,8 +25,9 @@ from typing import Any
 from ..data.files import own_path
 from ..data.layout import Store, is_leading, new_record, trial_of
 from ..errors import CollectError, HostError, InUseError, NetperfError, UnreachableError
+from ..experiment.deployment import Deployment
 from ..experiment.estimate import trial_s
-from ..experiment.model import Deployment, Trial
+from ..experiment.model import Trial
 from ..experiment.schedule import Plan, trial_levels
 from .event_loop import finish
 from .progress import Progress

@@ -18,7 +18,7 @@ from typing import Any
 
 from .. import tools
 from ..errors import CollectError, InUseError, NetperfError, UnreachableError, UsageError
-from ..experiment.model import Host
+from ..experiment.deployment import Host
 from . import facts
 from .ssh import MISSING, Remote
 

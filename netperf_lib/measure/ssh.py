@@ -29,7 +29,7 @@ from typing import Any, BinaryIO
 import asyncssh
 
 from ..errors import SSHError, UnreachableError
-from ..experiment.model import Host
+from ..experiment.deployment import Host
 
 CONNECT_S = 10.0
 """A host that does not answer within this time is unreachable."""

@@ -15,7 +15,7 @@ from netperf_lib import cli
 from netperf_lib.data.layout import Store
 from netperf_lib.data.shipped import report_folder
 from netperf_lib.errors import NetperfError, explain
-from netperf_lib.experiment.model import Deployment
+from netperf_lib.experiment.deployment import Deployment
 from netperf_lib.experiment.schedule import schedule
 from netperf_lib.measure.collector import collect as measure
 from netperf_lib.measure.progress import Progress

@@ -20,7 +20,8 @@ from netperf_lib.analysis.contents import at_a_glance
 from netperf_lib.data.layout import Store
 from netperf_lib.data.load import Fleet, Results
 from netperf_lib.errors import NetperfError, StoreError
-from netperf_lib.experiment.model import Contrast, Deployment, Host
+from netperf_lib.experiment.deployment import Deployment, Host
+from netperf_lib.experiment.model import Contrast
 from netperf_lib.reporting import explorer
 
 from ..checksums import COMMAND, changed_files

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from netperf_lib.errors import ExperimentError, UsageError
-from netperf_lib.experiment.model import Host
+from netperf_lib.experiment.deployment import Host
 from netperf_lib.hosts import inventory, options
 
 from ..sshd import Sshd, on_hosts

@@ -9,7 +9,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from netperf_lib.errors import LabError
-from netperf_lib.experiment.model import Deployment, Host
+from netperf_lib.experiment.deployment import Deployment, Host
 from netperf_lib.hosts import lab
 
 HOLD = """

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from netperf_lib.data.layout import Store
-from netperf_lib.experiment.model import Deployment
+from netperf_lib.experiment.deployment import Deployment
 
 from ..sshd import Sshd, alive, wait_until
 from .test_collector import (

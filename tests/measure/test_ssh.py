@@ -267,7 +267,7 @@ async def test_a_port_that_something_else_listens_on_is_busy(remote):
 
 COLLECTOR = """
     import asyncio, io, sys
-    from netperf_lib.experiment.model import Host
+    from netperf_lib.experiment.deployment import Host
     from netperf_lib.measure.ssh import Remote
     async def main():
         remote = Remote(Host(**eval(sys.argv[1])), "killed")

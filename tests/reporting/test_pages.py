@@ -15,7 +15,7 @@ from netperf_lib.analysis.colours import colours
 from netperf_lib.analysis.lead import Lead
 from netperf_lib.analysis.words import effect, span
 from netperf_lib.data.layout import Store
-from netperf_lib.experiment.model import Deployment, Host, Proof
+from netperf_lib.experiment.deployment import Deployment, Host, Proof
 from netperf_lib.experiment.origin import Measured
 from netperf_lib.reporting import blocks
 from netperf_lib.reporting.cover import cover

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import AzureError
-from ...experiment.model import Deployment, Experiment, Host
+from ...experiment.deployment import Deployment, Host
+from ...experiment.model import Experiment
 from ..guests import guests, paths
 from ..source import NOTHING_KNOWN, Price, Workload, read_options, say_aloud, say_doubts
 from . import az as az_module

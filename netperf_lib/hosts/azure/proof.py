@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...experiment.model import Host, Proof
+from ...experiment.deployment import Host, Proof
 from ..guests import accelerated, guest_proofs
 from . import az as az_module
 from .az import Runs, Zones, find

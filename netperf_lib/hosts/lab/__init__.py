@@ -26,7 +26,8 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from ...errors import HostError, LabError, UsageError
-from ...experiment.model import Deployment, Experiment, Host
+from ...experiment.deployment import Deployment, Host
+from ...experiment.model import Experiment
 from ...tools import TOOLS
 from ..owner import check_owner
 from ..source import NOTHING_KNOWN, Price, Workload, read_options

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 
 from ...data.files import write
 from ...errors import LabError
-from ...experiment.model import Deployment
+from ...experiment.deployment import Deployment
 from . import lock, namespace, requirements
 from .supervisor import Supervisor
 from .topology import Options

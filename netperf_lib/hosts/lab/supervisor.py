@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import LabError
-from ...experiment.model import Deployment, Host, Proof
+from ...experiment.deployment import Deployment, Host, Proof
 from . import namespace, requirements
 from .emulator import Emulator
 from .host_process import HOME, SSHD_FOLDER, HostProcess
