@@ -10,7 +10,7 @@ from .conftest import REPO
 HIDDEN = """
 import builtins, io, sys
 # they ask for the system
-import asyncssh, fsspec, jupyter_client, multiprocessing.pool, pandas, urllib.request
+import asyncssh, jupyter_client, multiprocessing.pool, pandas, urllib.request
 
 sys.platform = "darwin"
 for name in ("fcntl", "grp", "pwd", "resource", "termios"):

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -126,11 +127,18 @@ def pages(data: Any) -> list[Page]:
     ]
     found = [Page("summary")] if metrics or declared else []
     found += [_page("pairs", "Every pair", m) for m in metrics if has_pairs(good, m)]
+
+    @cache
+    def splitting(metric: str) -> tuple[str, ...]:
+        """Factors that split a metric: observed once, however many of them are asked about."""
+        return observe(good, metric).by
+
     for name in names:
-        if name != "placement":
-            found += [_of_factor(name, m) for m in _asked(good, name, metrics, declared)]
-        elif not has_paths:
-            found += [_of_factor(name, m) for m in _asked(good, name, several, declared)]
+        if name == "placement" and has_paths:
+            continue
+        asked = several if name == "placement" else metrics
+        for metric in _asked(good, name, asked, declared, splitting):
+            found.append(_of_factor(name, metric))
     found += [_page("05-paths", "Paths", m) for m in several if has_paths]
     columns = {*good.columns[good.notna().any()]}
     found += [Page(name) for name, some in MEASURED.items() if columns & {*some}]
@@ -155,12 +163,13 @@ def _of_factor(name: str, metric: str) -> Page:
 
 
 def _asked(
-    runs: pd.DataFrame, name: str, metrics: Sequence[str], declared: Sequence[Contrast]
+    runs: pd.DataFrame,
+    name: str,
+    metrics: Sequence[str],
+    declared: Sequence[Contrast],
+    splitting: Callable[[str], tuple[str, ...]],
 ) -> list[str]:
-    """The metrics for which a factor was asked about in a declared contrast.
-
-    Or varies within a tool.
-    """
+    """The metrics for which a factor varies within a tool, or was declared to be compared."""
     found = []
     for metric in metrics:
         if name in OF_THROUGHPUT and not metric.startswith("throughput"):
@@ -170,7 +179,7 @@ def _asked(
         levels = runs[runs[metric].notna()].groupby("tool")[name].nunique(dropna=False)
         asked = any(factor_of(c) == name and c.metric == metric for c in declared)
         # what is free text splits nothing
-        if asked or ((levels > 1).any() and name in observe(runs, metric).by):
+        if asked or ((levels > 1).any() and name in splitting(metric)):
             found.append(metric)
     return found
 

@@ -204,11 +204,21 @@ def combine(documents: Mapping[str, Document]) -> Document:
 
 def _raised(cell: Any) -> Any:
     """A cell whose headings are one level higher."""
+    return _with_headings(cell, r"(?m)^#(#+ )", r"\1")
+
+
+def _lowered(cell: Any) -> Any:
+    """A cell whose headings are one level lower."""
+    return _with_headings(cell, r"(?m)^(##+ )", r"#\1")
+
+
+def _with_headings(cell: Any, pattern: str, heading: str) -> Any:
+    """A cell in whose text each match of a pattern is another heading."""
     if cell.cell_type == "code":
         return cell
-    higher = text_cell(re.sub(r"(?m)^#(#+ )", r"\1", cell.source), cell.attachments)
-    higher.metadata = cell.metadata
-    return higher
+    changed = text_cell(re.sub(pattern, heading, cell.source), cell.attachments)
+    changed.metadata = cell.metadata
+    return changed
 
 
 def _chapter(parts: list[Document], mark: str) -> Iterator[Any]:
@@ -247,12 +257,3 @@ def _shortened(cell: Any) -> Any:
     """A cell without what a report has said on its first pages."""
     short = cell.metadata.get("short")
     return text_cell(short) if short else cell
-
-
-def _lowered(cell: Any) -> Any:
-    """A cell whose headings are one level lower."""
-    if cell.cell_type == "code":
-        return cell
-    lower = text_cell(re.sub(r"(?m)^(##+ )", r"#\1", cell.source), cell.attachments)
-    lower.metadata = cell.metadata
-    return lower

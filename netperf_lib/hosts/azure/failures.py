@@ -65,11 +65,6 @@ class AzError(AzureError):
         self.code, self.kind, self.wait_s = code, kind, wait_s
 
 
-def kind_of(code: str, sentence: str = "") -> str:
-    """Return the kind of a failure by its code and sentence; `PASSING` if neither is known."""
-    return _known_kind(code, sentence) or PASSING
-
-
 def _known_kind(code: str, sentence: str) -> str | None:
     if re.search(KINDS["login"].sentences, sentence):
         return "login"
