@@ -657,10 +657,7 @@ _STATED = ("protocol", "direction", "streams", "message_bytes")
 
 
 def _read(run: dict[str, Any]) -> str:
-    """Describe one run.
-
-    Where it is, what it is, and its numbers or the reason why there are none.
-    """
+    """Return what is printed of a run: where and what it is, and its numbers or why it has none."""
     from .experiment.factors import level_words
     from .metrics import METRICS, format_value
 

@@ -236,10 +236,7 @@ class CollectError(NetperfError):
 
 
 class StoreError(NetperfError):
-    """The data folder contains something that it should not.
-
-    Or lacks something that it should contain.
-    """
+    """The data folder contains what it should not, or lacks what it should contain."""
 
 
 class NotMeasured(StoreError):  # noqa: N818 (not an error: a state of the data)

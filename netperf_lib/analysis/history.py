@@ -1,6 +1,6 @@
 """A metric over the time of one experiment or many.
 
-By the clock, hour and weekday, with changes of its level.
+It is shown by the clock, by hour and by weekday, with changes of its level.
 """
 
 from __future__ import annotations
@@ -141,9 +141,9 @@ def name_of(location: Location) -> str:
 
 
 def measurements(location: Location, name: str | None = None) -> Location | list[str]:
-    """Return the data of one history: an experiment.
+    """Return the data of one history.
 
-    Or, in a data root, all measurements of this name, also renamed ones.
+    It is an experiment, or in a data root all measurements of this name, also renamed ones.
 
     Examples
     --------

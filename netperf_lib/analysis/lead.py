@@ -504,7 +504,7 @@ def _shown(
 def _figures(w: Writer, obs: Observations, name: str, main: Sequence[str]) -> list[str]:
     """``Latency is 39.7 µs on ppg, 57 µs on same-zone and cross-zone``.
 
-    Of a ladder each with its share.
+    The levels of a ladder come each with its share.
     """
     word = PREPOSITIONS.get(name, "")
     numbers = all(isinstance(obs.at(c, name), int | None) for c in main)
@@ -765,7 +765,7 @@ def _contradiction(x: Finding, findings: Sequence[Finding]) -> str:
 def _plain(w: Writer, obs: Observations) -> None:
     """``ppg: Round-trip time 48 µs (46.6 to 49.3 µs in 1,320 runs).``.
 
-    And the clearest change of its level.
+    The clearest change of its level follows.
     """
     for c in obs.names[:FEW]:
         tool = " ".join(str(v) for v in obs.where.values() if v) or obs.at(c, "tool")

@@ -253,7 +253,7 @@ class Observations:
     def at(self, condition: str, name: str) -> Any:
         """Return the level of a factor in a condition, None if it is not known.
 
-        Of ``pair`` that is the condition.
+        The level of ``pair`` is the condition itself.
         """
         return condition if name == PAIR else self._facts[condition].get(name)
 

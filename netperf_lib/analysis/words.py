@@ -171,7 +171,7 @@ def percent(share: float) -> str:
 def log_size(ratio: float) -> float:
     """Return how far a ratio is from 1, upwards or downwards, as a logarithm.
 
-    0 for one without a value.
+    A ratio without a value is 0 far.
     """
     return abs(math.log(ratio)) if 0 < ratio < math.inf else 0.0
 

@@ -756,7 +756,7 @@ def _record(
 def are_logs(location: Location) -> bool:
     """Return whether a location is a file, a folder or a pattern of logs.
 
-    Not an experiment or a folder of experiments.
+    An experiment, or a folder of experiments, is none of these.
     """
     path = Path(location)
     if is_there(path / "experiment.yaml"):

@@ -182,10 +182,7 @@ class RawFolder:
 
 
 def block_of(run_id: str) -> str:
-    """Return the block of rounds of one deployment that a run belongs to.
-
-    For example ``d01-r0001-0064``.
-    """
+    """Return the block of rounds of a run's deployment, for example ``d01-r0001-0064``."""
     deployment, number = _place(run_id)
     start = max(0, number - 1) // BLOCK_ROUNDS * BLOCK_ROUNDS
     return f"d{deployment:02d}-r{start + 1:04d}-{start + BLOCK_ROUNDS:04d}"

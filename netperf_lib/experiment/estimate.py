@@ -36,7 +36,7 @@ def duration_s(plan: Plan) -> float:
 def sending_bps(trial: Trial) -> float:
     """Return the bits per second that a trial puts on the network, its load included.
 
-    0 for a latency test on an idle path.
+    A latency test on an idle path puts none there.
     """
     rate = sum(
         tool(t.test.tool).rate_bps(t.request)

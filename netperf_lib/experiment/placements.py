@@ -1,6 +1,6 @@
 """What is known of placements, an entry each.
 
-For what is created, its price and proof, and the words of a report.
+It tells what is created, at which price and with which proof, and the words of a report.
 """
 
 from __future__ import annotations

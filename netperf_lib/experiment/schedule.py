@@ -118,7 +118,7 @@ def trial_levels(trial: Trial) -> dict[str, Level]:
 def schedule(experiment: Experiment, *, seed: int | None = None) -> Plan:
     """Schedule an experiment: deployments outermost, then rounds.
 
-    In each round every condition once, in random order.
+    Each round has every condition once, in random order.
 
     The seed defaults to the experiment's own, else a new one. UsageError if it is not from 0 to
     2**63 - 1.
@@ -222,10 +222,7 @@ def conditions_count(experiment: Experiment) -> int:
 
 
 def conditions(experiment: Experiment) -> Iterator[Trial]:
-    """Return the trials of every round, not yet placed in the schedule.
-
-    In the order of the declaration.
-    """
+    """Return the trials of every round in the order of the declaration, not yet scheduled."""
     for spec, pair in product(experiment.tests, experiment.pairs):
         if spec.placements is not None and pair.placement not in spec.placements:
             continue

@@ -11,10 +11,7 @@ from ..errors import HostError
 
 
 def check_owner(path: Path) -> None:
-    """Refuse a file or folder that is a link, belongs to another user.
-
-    Or can be written by others.
-    """
+    """Refuse a link, and a file or folder that another user owns or that others may write."""
     if sys.platform == "win32":  # there, modes say nothing
         return
     info = path.lstat()

@@ -125,9 +125,9 @@ class Answer:
 
     @property
     def headline(self) -> Headline:
-        """The clearest finding in a sentence; for streams, how many fill a path.
+        """The clearest finding in a sentence.
 
-        For pairs, the best and the worst.
+        That of streams is how many fill a path, that of pairs the best and the worst.
         """
         main = self.main
         if len(main.asked) == 2 and main.asked[0].startswith("client"):
@@ -162,7 +162,7 @@ class Answer:
     def plot(self, *, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the value of each round, by condition.
 
-        Of very many conditions the levels, which have a row each.
+        Very many conditions are drawn as levels, which have a row each.
 
         See `netperf_lib.plots.rounds`, which has the options, and `netperf_lib.plots.levels`.
         """

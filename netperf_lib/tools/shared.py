@@ -60,7 +60,7 @@ def added(counts: Iterable[float | None]) -> float | None:
 def add_cpu_costs(metrics: dict[str, Any]) -> None:
     """Add the CPU time per Gbit of both directions.
 
-    For tools whose CPU share is that of one core.
+    The CPU share of the tool must be that of one core.
     """
     ways = ("throughput", "throughput_reverse")
     rate = sum(

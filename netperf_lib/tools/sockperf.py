@@ -87,7 +87,7 @@ def commands(request: Request, server_address: str, port: int) -> Commands:
 def rate_bps(request: Request) -> float:
     """Return the bits per second that a trial sends, answers included.
 
-    0 for ping-pong, which waits for each answer.
+    Ping-pong waits for each answer, so none is planned for it: 0.
     """
     options, test = request.options, request.test
     rate = options.get("mps", _RATE if test == "under-load" else "max")

@@ -117,11 +117,10 @@ def _flows(samples: Sequence[SocketSample], bytes_of: str) -> list[Series]:
 
 
 def _processor(samples: Sequence[SocketSample]) -> tuple[float | None, float | None]:
-    """Shares of the time on a processor, and waiting for one, of the fullest thread.
+    """Shares of the time that the fullest thread spent on a processor, and waiting for one.
 
-    Of the median interval.
-
-    Of the mean, the interval in which the transfer ended would hide a processor at its limit.
+    They are those of the median interval: in the mean, the one in which the transfer ended would
+    hide a processor at its limit.
     """
     threads: dict[str, list[tuple[float, float]]] = {}
     for a, b in pairwise(s for s in samples if s.tasks):

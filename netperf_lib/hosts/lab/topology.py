@@ -152,9 +152,9 @@ class Options(_Strict):
 
     @model_validator(mode="after")
     def _pairs_fit(self, info: ValidationInfo) -> Options:
-        """Refuse pairs of the experiment (the context) with unknown hosts.
+        """Refuse pairs of the experiment, the context, that do not fit its hosts.
 
-        Or with another placement than theirs.
+        They name an unknown host, or another placement than that of their hosts.
         """
         by_name = {h.name: h for h in self.hosts}
         if unknown := unknown_host(info.context or (), by_name, "lab"):
