@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import atexit
-import csv as csv_format
 import gc
 import json
 import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -32,9 +31,10 @@ from .experiment.starter import HOST_SOURCES, QUESTIONS, starter
 from .quantities import read_quantity
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from .analysis.tables import Table
     from .analysis.verdicts import Family
-    from .data.load import Results
     from .reporting.answer import Answer
 
 
@@ -145,6 +145,33 @@ def _print_json(document: Any) -> None:
 
 def _say(text: str) -> None:
     print(visible(text), file=sys.stderr)
+
+
+def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield (name, what of it, words) of what is known of something; what is empty is left out."""
+    for name, value in document.items():
+        inside = value if isinstance(value, dict) else {"": value}
+        for part, words in inside.items():
+            if words:
+                yield name, part, str(words)
+
+
+def _print_facts(title: str, document: Mapping[str, Any]) -> None:
+    """Print a title and, below it, what is known: each name once."""
+    width = max(map(len, document), default=0)
+    before = None
+    _echo(title)
+    for name, part, words in _facts(document):
+        shown = "" if name == before else name
+        _echo(f"  {shown:{width}}  {f'{part}: ' if part else ''}{words}")
+        before = name
+
+
+def _write_csv(table: pd.DataFrame, file: Path | None) -> None:
+    if file is not None:
+        cells = table.map(lambda cell: as_cell(cell) if isinstance(cell, str) else cell)
+        with naming(file):
+            cells.to_csv(file, index=False)
 
 
 @click.group("npl", context_settings={"help_option_names": ["-h", "--help"]})
@@ -395,9 +422,7 @@ def compare(
     result, family, lead = _verdicts(
         folder, after, by.split(",") if by else None, **options
     )
-    if csv is not None:
-        with naming(csv):
-            family.to_frame().to_csv(csv, index=False)
+    _write_csv(family.to_frame(), csv)
     if as_json:
         _print_json({"summary": family.summary, "lead": list(lead), **result.to_dict()})
     else:
@@ -497,30 +522,23 @@ def show(experiment: str, csv: Path | None, as_json: bool) -> None:
 
     experiments = at_a_glance(experiment)
     if csv is not None:
-        _write_glance(experiments, csv)
+        _write_csv(_table_of(experiments), csv)
     if as_json:
         _print_json(experiments)
         return
     for one in experiments:
-        _echo(f"{one.pop('experiment')}: {one.pop('title')}".removesuffix(": "))
-        for name, value in one.items():
-            inside = value.items() if isinstance(value, dict) else ()
-            rows = [f"{k}: {v}" for k, v in inside] or ([str(value)] if value else [])
-            for row in rows:
-                _echo(f"  {name:11}{row}")
-                name = ""
+        title = f"{one.pop('experiment')}: {one.pop('title')}".removesuffix(": ")
+        _print_facts(title, one)
 
 
-def _write_glance(experiments: Sequence[dict[str, Any]], file: Path) -> None:
-    """Write what is in experiments: a row for each thing that is said of one."""
-    rows = [("experiment", "what", "name", "value")]
+def _table_of(experiments: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return a row for each thing that is said of an experiment."""
+    import pandas as pd
+
+    rows = []
     for one in experiments:
-        for what, value in one.items():
-            inside = value if isinstance(value, dict) else {"": value}
-            for name, words in inside.items():
-                rows.append((one["experiment"], what, as_cell(name), as_cell(str(words))))
-    with naming(file), file.open("w", encoding="utf-8", newline="") as table:
-        csv_format.writer(table).writerows(rows)
+        rows += [(one["experiment"], *fact) for fact in _facts(one)]
+    return pd.DataFrame(rows, columns=["experiment", "what", "name", "value"])
 
 
 @_command("npl report results/lab")
@@ -585,7 +603,7 @@ def parse(files: tuple[Path, ...], as_json: bool) -> None:
         _print_json(runs)
     else:
         for run in runs:
-            _echo(_read(run))
+            _print_run(run)
     for error in errors:
         _say(error)
     if errors:
@@ -631,48 +649,37 @@ def import_(
     with _progress("logs") as progress:
         done = imports.import_logs(files, into=into, **labels, progress=progress)
     _echo(f"{imports.usable(done.runs)} in {done.path}")
-    if done.notice != imports.NOTICE:
-        _echo(str(done.notice))
+    _echo(done.notice)
     _echo(imports.factors_in_words(done))
-    _print_lead(done)
+    if done.runs["status"].eq("ok").any():
+        from .analysis.lead import lead_paragraph
+
+        _echo("\n".join(["", *lead_paragraph(done).lines]))
     if pdf is not None:
         from .pipeline import report_to
 
         _echo(report_to(done.path, pdf)[-1])
 
 
-def _print_lead(exp: Results) -> None:
-    """Print the first sentences on runs, below what is remarkable about their labels."""
-    if not exp.runs["status"].eq("ok").any():
-        return
-    from .analysis.lead import lead_paragraph
-    from .analysis.runs import measurement
-
-    remarks = [f"{name} is free text, and no factor" for name in measurement(exp).texts]
-    _echo("\n".join([*remarks, "", *lead_paragraph(exp).lines]))
-
-
 _STATED = ("protocol", "direction", "streams", "message_bytes")
 """Settings that a log states and that `parse` prints."""
 
 
-def _read(run: dict[str, Any]) -> str:
-    """Return what is printed of a run: where and what it is, and its numbers or why it has none."""
+def _print_run(run: Mapping[str, Any]) -> None:
+    """Print where a run is, what it is, and its figures or why it has none."""
     from .experiment.factors import level_words
     from .metrics import METRICS, format_value
 
-    what = " ".join(filter(None, (run["tool"], run["tool_version"], run["test"])))
-    why = f": {run['error']}" if run["error"] else ""
     given = run["parameters"]
-    stated = ", ".join(
-        level_words(name, given[name]) for name in _STATED if name in given
-    )
-    figures = {METRICS[name]: value for name, value in run["metrics"].items()}
-    width = max((len(m.label) for m in figures), default=0)
-    lines = [f"{run['file']}:{run['line']}: {what}: {run['status']}{why}", stated]
-    lines += [f"{m.label:{width}}  {format_value(v, m.unit)}" for m, v in figures.items()]
-    lines += [f"warning: {warning}" for warning in run["warnings"]]
-    return "\n    ".join(filter(None, lines))
+    stated = [level_words(name, given[name]) for name in _STATED if name in given]
+    facts = {"settings": ", ".join(stated)}
+    for name, value in run["metrics"].items():
+        metric = METRICS[name]
+        facts[metric.label] = format_value(value, metric.unit)
+    facts["warnings"] = "; ".join(run["warnings"])
+    what = " ".join(filter(None, (run["tool"], run["tool_version"], run["test"])))
+    states = filter(None, (what, run["status"], run["error"]))
+    _print_facts(f"{run['file']}:{run['line']}: {': '.join(states)}", facts)
 
 
 @_command("npl up data/experiments/azure-placement.yaml")
