@@ -178,8 +178,10 @@ def _asked(
             continue
         levels = runs[runs[metric].notna()].groupby("tool")[name].nunique(dropna=False)
         asked = any(factor_of(c) == name and c.metric == metric for c in declared)
+        # of runs that all differ, page one shows what there is
+        repeated = runs.loc[runs[metric].notna(), name].dropna().duplicated().any()
         # what is free text splits nothing
-        if asked or ((levels > 1).any() and name in splitting(metric)):
+        if asked or ((levels > 1).any() and repeated and name in splitting(metric)):
             found.append(metric)
     return found
 

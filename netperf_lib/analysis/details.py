@@ -7,9 +7,12 @@ from typing import Any
 import pandas as pd
 
 from ..experiment.placements import PLACES
-from ..metrics import format_value
+from ..metrics import format_span, format_value
 from ..metrics import metric as metric_of
 from .runs import ok_runs
+
+MANY = 12
+"""Of more conditions than this a headline says where they lie."""
 
 
 def places(data: Any) -> list[str] | None:
@@ -30,6 +33,9 @@ def places(data: Any) -> list[str] | None:
 def levels_words(table: pd.DataFrame, metric: str) -> str:
     """Return the levels of conditions in a sentence, for a headline."""
     info, medians = metric_of(metric), table["median"].dropna()
+    if len(medians) > MANY:
+        ends = format_span(medians.min(), medians.max(), info.unit)
+        return f"{info.label}: {ends} in {len(medians)} conditions."
     figures = [f"{format_value(value, info.unit)} ({c})" for c, value in medians.items()]
     return f"{info.label}: {', '.join(figures)}."
 

@@ -71,12 +71,15 @@ class Answer:
     pairs : tuple of tuple of str
         The two conditions of each verdict, as `observations` names them; empty names at a
         threshold.
+    recommendations : tuple of str
+        What to do about each verdict, where page one says it.
     """
 
     observations: Observations
     verdicts: Family
     contrasts: tuple[Contrast, ...]
     pairs: tuple[tuple[str, str], ...]
+    recommendations: tuple[str, ...] = ()
 
     @property
     def metric(self) -> str:
@@ -206,7 +209,8 @@ class Answer:
         if not len(family):
             return first
         if self.contrasts or len(family) <= 2 * MAX_DIFFERENCES:
-            return [*first, verdicts(family, self.contrasts, short=short)]
+            todo = self.recommendations
+            return [*first, verdicts(family, self.contrasts, todo, short=short)]
         order = sorted(family, key=lambda c: log_size(c.ratio), reverse=True)
         command = f"npl compare FOLDER --by {','.join(self.observations.asked)}"
         words = (
@@ -288,12 +292,10 @@ def ask(
     if ends:  # a run whose ends are not known is of no pair
         known = obs.conditions[[*ends]].notna().all(axis=1)
         obs = obs.only(obs.conditions.index[known])
+    judged = None
     if baseline is None:
-        family, judged = _judged(source, obs, where or {}, margin)
-        if judged:
-            sides = tuple((obs.condition(c.a), obs.condition(c.b)) for c in judged)
-            return Answer(obs, family, judged, sides)
-    return Answer(obs, *_against(obs, baseline, margin))
+        judged = _judged(source, obs, where or {}, margin)
+    return judged or _against(obs, baseline, margin)
 
 
 def _judged(
@@ -301,43 +303,59 @@ def _judged(
     obs: Observations,
     where: Mapping[str, Any],
     margin: float | str | None,
-) -> tuple[Family, tuple[Contrast, ...]]:
-    """What is declared about these conditions.
+) -> Answer | None:
+    """What is declared about these conditions, or what page one says by rule if nothing is.
 
-    What page one says by rule if nothing is declared.
+    None where neither is about them.
     """
     # what one of several declares is not asked of all
     if isinstance(source, Observations) or MEASUREMENT in source.factors:
-        return Family(()), ()
+        return None
     size = None if margin is None else read_margin(margin)
+    recommendations: Sequence[str] = ()
     if declared := source.contrasts:
         if not asked_about(obs, declared, where):
-            return Family(()), ()
+            return None
         family, known = judge_declared(
             source, obs.metric, margin=size, contrasts=declared
         )
         used = [q.contrast for q in known if q.contrast]
     else:
         lead = lead_paragraph(source, margin=size)
-        family, used = lead.family, [*lead.contrasts] if lead.judged else []
+        if not lead.judged:
+            return None
+        family, used, recommendations = (
+            lead.family,
+            [*lead.contrasts],
+            lead.recommendations,
+        )
     asked = asked_about(obs, used, where)
-    shown = tuple(
-        c for c, about in zip(family, used, strict=bool(used)) if about in asked
+    chosen = [i for i, contrast in enumerate(used) if contrast in asked]
+    if not chosen:
+        return None
+    shown = replace(
+        family,
+        comparisons=tuple(family[i] for i in chosen),
+        notice=obs.origin.notice,
     )
-    return replace(family, comparisons=shown, notice=obs.origin.notice), tuple(asked)
+    return Answer(
+        obs,
+        shown,
+        contrasts=tuple(asked),
+        pairs=tuple((obs.condition(c.a), obs.condition(c.b)) for c in asked),
+        recommendations=tuple(recommendations[i] for i in chosen if recommendations),
+    )
 
 
-def _against(
-    obs: Observations, baseline: Any, margin: float | str | None
-) -> tuple[Family, tuple[Contrast, ...], tuple[tuple[str, str], ...]]:
+def _against(obs: Observations, baseline: Any, margin: float | str | None) -> Answer:
     """Every level against the baseline, or the ordinary one; each with each where there is none."""
     level = baseline
     if level is None and obs.asked:
         level = usual_level(obs, obs.asked[0])
     sides = tuple(pairs(obs, level)) if obs.asked else ()
     if not sides:
-        return Family(()), (), ()
-    return compare(obs, baseline=level, margin=margin), (), sides
+        return Answer(obs, Family(()), (), ())
+    return Answer(obs, compare(obs, baseline=level, margin=margin), (), sides)
 
 
 def _first(

@@ -1,4 +1,4 @@
-"""What a notebook shows of comparisons: a table, sentences, a marked sentence."""
+"""What a notebook shows of data: tables of levels and of comparisons, and marked sentences."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 from ..analysis.tables import markdown_table
 from ..analysis.verdicts import advice, confidences
-from ..analysis.words import UNKNOWN, as_markdown, effect, span
-from ..metrics import METRICS, format_value
+from ..analysis.words import UNKNOWN, as_markdown, capital, effect, span
+from ..metrics import METRICS, format_span, format_value
+from ..metrics import metric as metric_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ..analysis.verdicts import Comparison, Family
     from ..experiment.model import Contrast
 
@@ -34,15 +37,50 @@ class Shown:
 
 def callout(text: str, *, title: str) -> Shown:
     """Return a marked sentence."""
-    return Shown(
-        f"{title}: {text}", f"> **{as_markdown(title)}.** {as_markdown(text)}", title
-    )
+    marked = f"> **{as_markdown(title)}.** {as_markdown(text)}"
+    return Shown(f"{title}: {text}", marked, title)
 
 
 def notice(words: str | None) -> list[Shown]:
     """Return what must be known before any figure is read; nothing where there is nothing."""
     return [Shown(words, f"> {as_markdown(words)}")] if words else []
 
+
+# -- levels ----------------------------------------------------------------------------------------
+
+
+def measured(levels: pd.DataFrame, metric: str) -> Shown:
+    """Show the level of each condition: median, interval and range.
+
+    Parameters
+    ----------
+    levels : DataFrame
+        As `netperf_lib.levels` gives them.
+    metric : str
+        What they are levels of.
+    """
+    info = metric_of(metric)
+    known = levels["confidence"].dropna()
+    head = "Interval"
+    if len(known):
+        ends = dict.fromkeys(f"{100 * share:.3g}" for share in (known.min(), known.max()))
+        head += f" ({' to '.join(ends)} %)"
+    heads = [info.label, "Runs", "Median", head, "Smallest to largest"]
+    lost = [name for name in ("failed", "missing") if levels[name].any()]
+    rows = []
+    for condition, level in levels.iterrows():
+        row = [str(condition), str(level["n"]), "–", "–", "–"]
+        if level["n"]:
+            row[2] = format_value(level["median"], info.unit)
+        if level["n"] > 1:
+            row[3] = format_span(level["low"], level["high"], info.unit)
+            row[4] = format_span(level["smallest"], level["largest"], info.unit)
+        rows.append(row + [str(level[name]) for name in lost])
+    table = markdown_table(heads + list(map(capital, lost)), rows)
+    return Shown(repr(levels), table)
+
+
+# -- comparisons -----------------------------------------------------------------------------------
 
 MARKS = {"better": "▲", "worse": "▼", "equivalent": "■", "inconclusive": "○"}
 """Shape of a verdict, which is told by it and by its word; the colour only supports."""
@@ -69,59 +107,67 @@ def verdicts(
         Without caption and warnings, which page two of a report has.
     """
     warnings = list(dict.fromkeys(w for c in family for w in c.warnings))
-    notes = [f"Warning {number}: {words}." for number, words in enumerate(warnings, 1)]
-    columns = ["Verdict", "Question", "Measured", "Effect", "Interval", "What to do"]
+    heads = ["Verdict", "Question", "Measured", "Effect", "Interval", "What to do"]
     rows = []
-    for c, contrast, todo in zip_longest(family, contrasts or (), recommendations):
-        said = [] if c.verdict == "exploratory" else [advice(c, todo or "")]
-        if short and c.warnings:
-            said.append("Mind the warnings of section 1.")
-        elif not short:
-            said += [f"Warning {warnings.index(w) + 1}." for w in c.warnings]
-        verdict = f"{MARKS.get(c.verdict, '·')} {c.verdict}"
-        question = (contrast and contrast.question) or _topic(c)
-        measured = [
-            verdict,
-            question,
-            _sides(c),
-            effect(c.ratio),
-            span(c.ratio, c.low, c.high),
-        ]
-        rows.append([*measured, " ".join(filter(None, said))])
-    shown = 6 if any(row[-1] for row in rows) else 5
-    table = markdown_table(columns[:shown], [row[:shown] for row in rows])
-    text = "\n".join([*(c.words for c in family), *notes])
+    for c, contrast, recommendation in zip_longest(
+        family, contrasts or (), recommendations
+    ):
+        todo = []
+        if c.verdict != "exploratory":  # what to do about all of these is in the caption
+            todo.append(advice(c, recommendation or ""))
+        if not short:
+            todo += [f"Warning {warnings.index(w) + 1}." for w in c.warnings]
+        rows.append(
+            [
+                f"{MARKS.get(c.verdict, '·')} {c.verdict}",
+                (contrast and contrast.question) or _topic(c),
+                _sides(c),
+                effect(c.ratio),
+                span(c.ratio, c.low, c.high),
+                " ".join(filter(None, todo)),
+            ]
+        )
+    if not any(row[-1] for row in rows):
+        heads, rows = heads[:-1], [row[:-1] for row in rows]
+    table = markdown_table(heads, rows)
     if short:
-        return Shown(text, table)
+        mind = "\n\nMind the warnings of section 1." if warnings else ""
+        return Shown("\n".join(c.words for c in family), table + mind)
+    notes = [f"Warning {number}: {words}." for number, words in enumerate(warnings, 1)]
     caption = f"*{as_markdown(_caption(family))}*"
+    text = "\n".join([*(c.words for c in family), *notes])
     return Shown(text, "\n\n".join([caption, table, *map(as_markdown, notes)]))
 
 
 def _topic(c: Comparison) -> str:
     """What a comparison is about, where no question was declared."""
-    limit = f" {c.names[1]}?" if c.threshold is not None else ""
-    context = f" ({c.context})" if c.context else ""
-    return f"{c.quantity[:1].upper()}{c.quantity[1:]}{limit}{context}"
+    topic = c.quantity[:1].upper() + c.quantity[1:]
+    if c.threshold is not None:
+        topic += f" {c.names[1]}?"
+    return f"{topic} ({c.context})" if c.context else topic
 
 
 def _caption(family: Family) -> str:
     sure = " to ".join(f"{percent} %" for percent in confidences(family))
     interval = f"its interval at {sure}" if sure else "no interval"
-    said = (
-        f"{family.counts}; {family.promise}." if family.promise else f"{family.counts}."
-    )
-    if "exploratory" in family.verdicts and not family.promise:
-        said += " Exploratory: declare it for the next measurement to have a verdict."
-    return f"Measured: medians. Effect: the first against the second, with {interval}. {said}"
+    caption = f"Measured: medians. Effect: the first against the second, with {interval}."
+    if family.promise:
+        return f"{caption} {family.counts}; {family.promise}."
+    caption += f" {family.counts}."
+    if "exploratory" in family.verdicts:
+        caption += " Exploratory: declare it for the next measurement to have a verdict."
+    return caption
 
 
 def _sides(c: Comparison) -> str:
     """What was measured on both sides, and what limits it: a ratio without its base says little."""
     unit = METRICS[c.metric].unit if c.metric in METRICS else ""
-    causes = ["" if cause in ("", UNKNOWN) else f" ({cause})" for cause in c.limited_by]
-    sides = list(zip(c.names, c.medians, causes, strict=True))[
-        : 2 if c.threshold is None else 1
-    ]
-    return "\n".join(
-        f"{name}: {format_value(value, unit)}{cause}" for name, value, cause in sides
-    )
+    sides = []
+    for name, value, cause in zip(c.names, c.medians, c.limited_by, strict=True):
+        side = f"{name}: {format_value(value, unit)}"
+        if cause not in ("", UNKNOWN):
+            side += f" ({cause})"
+        sides.append(side)
+    if c.threshold is not None:  # the second side is a bound, and no measurement
+        sides = sides[:1]
+    return "\n".join(sides)

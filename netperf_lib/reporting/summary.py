@@ -12,13 +12,12 @@ from ..analysis.intervals import DEPLOYMENTS
 from ..analysis.lead import Lead, opening
 from ..analysis.observe import levels
 from ..analysis.runs import headline_metrics, ok_runs, status_counts, table_of, warned
-from ..analysis.tables import Table
 from ..analysis.words import UNDECIDED, Headline, Words
 from ..data.layout import Store
 from ..data.load import Fleet, Results, read
 from ..errors import NetperfError
 from ..metrics import plural
-from .blocks import Shown, verdicts
+from .blocks import Shown, measured, verdicts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,11 +76,12 @@ class Summary:
         return Words(f"Nothing is judged: there {why}.")
 
     @property
-    def measured(self) -> list[Table]:
+    def measured(self) -> list[Shown]:
         """The levels of each headline metric; of several experiments nothing."""
         if self.several:
             return []
-        return [levels(self.data, metric) for metric in headline_metrics(self.data)]
+        metrics = headline_metrics(self.data)
+        return [measured(levels(self.data, metric), metric) for metric in metrics]
 
     @property
     def caveats(self) -> Words:

@@ -190,3 +190,12 @@ def test_what_was_sent_has_a_page_where_no_tool_says_what_arrived(tools, pages):
     both = pd.concat([runs, other], ignore_index=True)
     found = npl.analysis.pages(both[both["tool"].isin(tools)])
     assert len([page for page in found if page.notebook == "01-placement"]) == pages
+
+
+def test_runs_that_all_differ_have_no_page_of_their_own():
+    runs = npl.load(LAB).query("tool == 'iperf3'")
+    runs = runs.assign(rack=runs["run_id"])
+    assert [p.key for p in npl.analysis.pages(runs) if "rack" in p.key] == []
+    headline = npl.ask(runs, "rack", "throughput_bps").headline
+    assert len(headline) < 100
+    assert f"in {len(runs)} conditions" in headline
