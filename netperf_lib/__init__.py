@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from .analysis.limits import limits as limits
     from .analysis.observe import levels as levels
     from .analysis.observe import observe as observe
+    from .data.door import read as read
     from .data.imports import import_logs as import_logs
     from .data.ingest import ingest as ingest
     from .data.layout import experiments as experiments
     from .data.load import load as load
-    from .data.load import read as read
     from .data.logs import parse as parse
     from .data.logs import parse_text as parse_text
     from .data.shipped import recorded as recorded
@@ -56,7 +56,7 @@ _HOMES = {
     "ingest": ".data.ingest",
     "experiments": ".data.layout",
     "load": ".data.load",
-    "read": ".data.load",
+    "read": ".data.door",
     "parse": ".data.logs",
     "parse_text": ".data.logs",
     "recorded": ".data.shipped",

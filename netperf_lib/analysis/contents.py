@@ -14,9 +14,10 @@ from typing import Any
 
 import pandas as pd
 
+from ..data.door import read
 from ..data.files import Location
 from ..data.layout import experiments, trial_of
-from ..data.load import Results, read
+from ..data.load import Results
 from ..errors import NotMeasured
 from ..experiment.factors import dimensions, factor, sort_levels
 from ..experiment.model import Contrast
@@ -211,8 +212,7 @@ def _hours(runs: pd.DataFrame) -> float:
 def at_a_glance(location: Location) -> list[dict[str, Any]]:
     """Return what is in each experiment of a folder: runs, rounds, factors, metrics."""
     results = read(location)
-    every = [results] if isinstance(results, Results) else results
-    return [_summary(one) for one in every]
+    return [_summary(one) for one in results.parts or [results]]
 
 
 def _summary(exp: Results) -> dict[str, Any]:

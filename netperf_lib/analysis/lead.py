@@ -18,9 +18,9 @@ from typing import Any
 
 import pandas as pd
 
+from ..data.door import read
 from ..data.files import Location
-from ..data.load import Results, read
-from ..data.shipped import located
+from ..data.load import Results
 from ..errors import NotMeasured
 from ..experiment.factors import FACTORS, LOG_NAME, factor
 from ..experiment.model import Contrast
@@ -344,10 +344,10 @@ def opening(location: Location) -> Lead:
     >>> npl.analysis.opening("data/recorded/zones").judged
     True
     """
-    results = read(located(location)[0])
-    if isinstance(results, Results):
+    results = read(location)
+    if not results.parts:
         return lead_paragraph(results)
-    return Lead(tuple(line for *_, line in sorted(map(_opening, results))))
+    return Lead(tuple(line for *_, line in sorted(map(_opening, results.parts))))
 
 
 def _opening(one: Results) -> tuple[float, Words]:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ..data.door import read
 from ..errors import UsageError, did_you_mean
 from ..experiment.factors import FACTORS, LOG_NAME, dimensions, factor, is_address
 from ..experiment.model import Contrast
@@ -154,18 +155,6 @@ class Measurement:
 # -- at the door -----------------------------------------------------------------------------------
 
 
-def read_data(data: Any, pattern: str | None = None) -> Any:
-    """Read the path of an experiment, a data root, or logs; anything else is given back."""
-    if not isinstance(data, str | os.PathLike):
-        return data
-    # the readers of tables are not needed for runs that are there
-    from ..data.imports import are_logs, read_logs
-    from ..data.load import read
-    from ..data.shipped import located
-
-    return read_logs(data, pattern=pattern) if are_logs(data) else read(located(data)[0])
-
-
 def measurement(data: Any, pattern: str | None = None) -> Measurement:
     """Return the measurement that a person gave: the one place that asks what it is.
 
@@ -173,10 +162,10 @@ def measurement(data: Any, pattern: str | None = None) -> Measurement:
     """
     if isinstance(data, Measurement):
         return data
-    data = read_data(data, pattern)
     if isinstance(data, Mapping) and data:
         sides = {str(name): measurement(one, pattern) for name, one in data.items()}
         return together(sides)
+    data = read(data, pattern=pattern)
     runs, origin = table_of(data), origin_of(data)
     if "status" not in runs and {"percentile", "start_s", "median"} & {*runs}:
         raise UsageError(
@@ -213,13 +202,7 @@ def measurement(data: Any, pattern: str | None = None) -> Measurement:
 
 def table_of(data: Any) -> pd.DataFrame:
     """Return the runs of an experiment, of its folder, or the table that is given."""
-    data = read_data(data)
-    runs = getattr(data, "runs", data)
-    if not isinstance(runs, pd.DataFrame):
-        kind = type(data).__name__
-        raise UsageError(
-            f"expected an experiment, its table of runs, a folder, or several of these; got {kind}"
-        )
+    runs = data.runs if isinstance(data, Measurement) else read(data).runs
     if "raw_path" not in runs:
         return runs
     # what was read leaves out the columns without a value
@@ -243,13 +226,7 @@ def _no_runs() -> pd.DataFrame:
 def origin_of(data: Any) -> Origin:
     """Return where data come from; of a table that was made by hand the notice of its runs."""
     found = getattr(data, "origin", None)
-    if isinstance(found, Origin):
-        return found
-    runs = getattr(data, "runs", data)
-    if not isinstance(runs, pd.DataFrame) or "notice" not in runs:
-        return Origin()
-    notices = sorted(runs["notice"].dropna().unique())
-    return Origin(notice=" ".join(map(str, notices)) or None)
+    return found if isinstance(found, Origin) else read(data).origin
 
 
 def together(sides: Mapping[str, Measurement]) -> Measurement:

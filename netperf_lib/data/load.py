@@ -1,9 +1,9 @@
-"""Reading measured data: one experiment, or all of a data root, as data frames."""
+"""Tables of measured data: one experiment, or several together, as data frames."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,11 +14,11 @@ import pyarrow as pa
 from ..errors import NotMeasured, UsageError, visible
 from ..experiment.factors import dimensions
 from ..experiment.model import Contrast, Experiment
-from ..experiment.origin import Origin, joined
+from ..experiment.origin import Measured, Origin, joined
 from ..metrics import METRICS
 from .files import Location, explained
 from .ingest import current, read_part
-from .layout import Declaration, Store, is_experiment, stores
+from .layout import Declaration, Store, stores
 from .shipped import located
 from .tables import SCHEMAS, TableName
 
@@ -27,19 +27,46 @@ Locations = Location | Iterable[Location]
 _ORDER = ["deployment", "round", "order", "attempt"]
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, eq=False)
 class Results:
-    """The data of one experiment; see `read`."""
+    """Runs, where they come from, and what was declared before them; see `read`.
 
-    store: Store = field(repr=False)
+    Attributes
+    ----------
+    folder : Store or None
+        The folder of one experiment; None for several, for logs, and for a table.
+    instead : str or None
+        What a reader must know about where the data come from: a notebook may show the recorded
+        experiment.
+    given : Measured or None
+        The runs that are not those of one folder.
+    parts : tuple of Results
+        The experiments, where there are several.
+    called : str
+        What to call these runs.
+    """
+
+    folder: Store | None = field(default=None, repr=False)
     instead: str | None = None
-    """What a reader must know about where the data come from: a notebook may show the recorded
-    experiment."""
+    given: Measured | None = None
+    parts: tuple[Results, ...] = ()
+    called: str = "runs"
+
+    @property
+    def store(self) -> Store:
+        """The folder of the experiment; UsageError where there is none, or several."""
+        if self.folder is None:
+            raise UsageError(
+                f"{self.called}: these are not the runs of one experiment; give its folder"
+            )
+        return self.folder
 
     @property
     def name(self) -> str:
-        """Name of the experiment's folder."""
-        return self.store.experiment
+        """Name of the experiment's folder, or of each."""
+        if self.parts:
+            return ", ".join(one.name for one in self.parts)
+        return self.folder.experiment if self.folder else self.called
 
     @property
     def path(self) -> str:
@@ -64,8 +91,22 @@ class Results:
         return _frame(self.store, "runs")
 
     @cached_property
+    def _measured(self) -> list[Results]:
+        """Return those of several experiments that were measured."""
+        measured = []
+        for one in self.parts:
+            with suppress(NotMeasured):
+                _ = one.runs
+                measured.append(one)
+        return measured
+
+    @cached_property
     def origin(self) -> Origin:
         """The declaration, and what must be said of these data."""
+        if self.given is not None:
+            return self.given.origin
+        if self.parts:
+            return joined([one.origin for one in self._measured])
         notices = (*sorted(self._whole["notice"].dropna().unique()), self.instead)
         with explained(self.path):
             return Origin(
@@ -87,6 +128,10 @@ class Results:
         ``declared`` says that the experiment declared contrasts: what is asked of the table is
         exploratory then, however it is filtered.
         """
+        if self.given is not None:
+            return self.given.runs
+        if self.parts:
+            return _together([one.runs for one in self._measured])
         runs = self._whole.dropna(axis="columns", how="all")
         whole = [
             c for c in runs.select_dtypes(["Int64", "boolean"]) if runs[c].notna().all()
@@ -108,12 +153,13 @@ class Results:
     @property
     def contrasts(self) -> tuple[Contrast, ...]:
         """The contrasts declared before the first run. Only these get verdicts."""
-        return self.declaration.contrasts
+        declared = self.origin.declared.get("contrasts") or ()
+        return tuple(map(Contrast.model_validate, declared))
 
     @property
     def added(self) -> tuple[Contrast, ...]:
         """Contrasts declared after the first run: they get an interval and no verdict."""
-        return self._declared.added
+        return self._declared.added if self.folder else ()
 
     @property
     def frozen_utc(self) -> str | None:
@@ -151,87 +197,6 @@ class Results:
         group = "group npl.observe(exp, metric).table, not exp.runs"
         head = f"<{self.name}: {runs}>\nconditions: {columns}\n{group}"
         return f"{self.notice}\n{head}" if self.notice else head
-
-
-@dataclass(repr=False)
-class Fleet:
-    """Several experiments, for example all under one data root; see `read`."""
-
-    path: str
-    experiments: tuple[Results, ...]
-
-    def __iter__(self) -> Iterator[Results]:
-        return iter(self.experiments)
-
-    def __len__(self) -> int:
-        return len(self.experiments)
-
-    @cached_property
-    def _measured(self) -> list[Results]:
-        measured = []
-        for one in self:
-            with suppress(NotMeasured):
-                _ = one.runs
-                measured.append(one)
-        return measured
-
-    @cached_property
-    def runs(self) -> pd.DataFrame:
-        """The runs of all experiments.
-
-        `experiment`, `deployment` and `round` together name a block of time.
-        """
-        return _together([one.runs for one in self._measured])
-
-    @cached_property
-    def origin(self) -> Origin:
-        """The declaration of the first experiment, and what must be said of any of them."""
-        return joined([one.origin for one in self._measured])
-
-    @property
-    def notice(self) -> str | None:
-        """The caveat to show with these data."""
-        return self.origin.notice
-
-    def __repr__(self) -> str:
-        return (
-            f"<{self.path}: {len(self)} experiments: {', '.join(e.name for e in self)}>"
-        )
-
-
-def read(location: Locations) -> Results | Fleet:
-    """Read an experiment, or several: all under a data root, or those that are listed.
-
-    Parameters
-    ----------
-    location : path or iterable of them
-        An experiment's folder, or a data root; or folders of experiments.
-
-    Returns
-    -------
-    Results or Fleet
-        For an experiment its tables, contrasts and declaration; for a data root all its
-        experiments.
-
-    Raises
-    ------
-    StoreError
-        There is no experiment.
-
-    Examples
-    --------
-    >>> npl.read("data/recorded/zones")
-    Synthetic data: values planted around published figures; no network was measured.
-    <zones: 144 runs (144 ok), 0 contrasts>
-    conditions: test, client, server
-    group npl.observe(exp, metric).table, not exp.runs
-    """
-    if not isinstance(location, str | os.PathLike):
-        return Fleet("", tuple(map(Results, stores(location))))
-    location, instead = located(location)
-    if is_experiment(location):
-        return Results(Store.at(location), instead)
-    return Fleet(str(location), tuple(map(Results, stores(location))))
 
 
 def load(path: Locations, table: TableName = "runs") -> pd.DataFrame:

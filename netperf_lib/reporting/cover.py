@@ -18,7 +18,7 @@ from ..metrics import plural
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..data.load import Fleet, Results
+    from ..data.load import Results
 
 MAX_VALUES = 8
 """Values of a column that are named."""
@@ -57,7 +57,7 @@ NONE = Cover("", {}, "", "", dt.datetime(1980, 1, 1, tzinfo=dt.UTC), "")
 """That of what rests on no experiment."""
 
 
-def cover(data: Results | Fleet) -> Cover:
+def cover(data: Results) -> Cover:
     """Return what a report is based on."""
     known, started = data.origin, table_of(data)["started_utc"].dropna()
     return Cover(
@@ -70,7 +70,7 @@ def cover(data: Results | Fleet) -> Cover:
     )
 
 
-def root_of(data: Results | Fleet) -> str:
+def root_of(data: Results) -> str:
     """Return the digest that ties this page to a folder; empty for a table made by hand."""
     store = store_of(data)
     return store.digest() if store else ""
@@ -84,7 +84,7 @@ def _some(runs: pd.DataFrame, *columns: str) -> str:
     return ", ".join(values[:MAX_VALUES]) + more
 
 
-def _facts(data: Results | Fleet) -> dict[str, str]:
+def _facts(data: Results) -> dict[str, str]:
     runs, experiment = table_of(data), data.origin.declared
     ok, failed, excluded = status_counts(runs)
     several = len(set(runs["experiment"])) > 1
@@ -116,7 +116,7 @@ def _period(started: pd.Series[Any]) -> str:
     return " – ".join(dict.fromkeys(days))
 
 
-def _provenance(data: Results | Fleet) -> str:
+def _provenance(data: Results) -> str:
     """How the report was made: data, hosts, tools, seed, versions, digest."""
     runs, store = table_of(data), store_of(data)
     plan = (store.read_plan() if store else None) or {}

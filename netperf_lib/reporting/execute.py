@@ -21,6 +21,7 @@ from ..errors import NetperfError, ReportError, UsageError, pip_install
 # what takes a while to load is imported where it is used: while it is, notebooks get ready
 if TYPE_CHECKING:
     from ..analysis.contents import Page
+    from ..data.load import Results
     from .cover import Cover
     from .document import Document
 
@@ -128,9 +129,9 @@ def _planned(
 ) -> tuple[str, Path, dict[str, Path], dict[str, Page]]:
     """Return where the data are, where their reports go, the notebooks, and their pages."""
     from ..analysis.contents import Page, fleet_pages, pages
+    from ..data.door import read
     from ..data.ingest import current
     from ..data.layout import Store, experiments
-    from ..data.load import read
 
     possible: list[Page] = []
     if experiments(place):
@@ -223,7 +224,7 @@ class Notebooks:
 
 
 def report(
-    experiment_path: PathLike,
+    experiment_path: PathLike | Results,
     notebooks: Sequence[PathLike] | None = None,
     parameters: Mapping[str, Any] | None = None,
     to: str = "pdf",
@@ -234,8 +235,9 @@ def report(
 
     Parameters
     ----------
-    experiment_path : path
-        The experiment's folder; or a data root, to report on every experiment in it over time.
+    experiment_path : path or Results
+        The experiment's folder, or what `read` returned for it; or a data root, to report
+        on every experiment in it over time.
     notebooks : sequence of str or path, optional
         Names of notebooks of the library, or files; default: a page for each question that the
         data can answer.
@@ -265,6 +267,8 @@ def report(
     """
     if to not in ("pdf", "html"):
         raise UsageError(f"to={to!r}: a report is 'pdf' or 'html'")
+    if not isinstance(experiment_path, str | os.PathLike):
+        experiment_path = experiment_path.path
     if find_spec("papermill") is None:
         needed = pip_install(shlex.quote("netperf_lib[report]"))
         raise UsageError(f"reports need papermill: {needed}")
@@ -339,7 +343,7 @@ def _job(key: str, page: Page, book: Path, folder: Path, location: str) -> Job:
 
 def _cover(location: str) -> Cover:
     from ..analysis.history import measurements
-    from ..data.load import read
+    from ..data.door import read
     from .cover import NONE, cover
 
     try:

@@ -94,10 +94,10 @@ def explore(experiment: Results | str | os.PathLike[str]) -> Explorer:
     >>> len(page.page) < 5_000_000
     True
     """
-    from ..data.load import Results, read
+    from ..data.door import read
 
-    exp = read(experiment) if isinstance(experiment, str | os.PathLike) else experiment
-    if not isinstance(exp, Results):
+    exp = read(experiment)
+    if exp.folder is None:
         raise UsageError(
             "explore shows one experiment: give the folder of one, or what read() returns for it"
         )

@@ -13,8 +13,9 @@ from ..analysis.lead import Lead, opening
 from ..analysis.observe import levels
 from ..analysis.runs import headline_metrics, ok_runs, status_counts, table_of, warned
 from ..analysis.words import UNDECIDED, Headline, Words
+from ..data.door import read
 from ..data.layout import Store
-from ..data.load import Fleet, Results, read
+from ..data.load import Results
 from ..errors import NetperfError
 from ..metrics import plural
 from .blocks import Shown, measured, verdicts
@@ -32,14 +33,14 @@ class Summary:
     ----------
     lead : Lead
         The lead paragraph, and the comparisons that it speaks of.
-    data : Results or Fleet
+    data : Results
         What was measured.
     since : str
         What changed since the last measurement of this name; empty if there is none.
     """
 
     lead: Lead
-    data: Results | Fleet
+    data: Results
     since: str = ""
 
     @property

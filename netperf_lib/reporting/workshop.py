@@ -19,19 +19,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..data.door import Readable, read
 from ..data.layout import Store
-from ..data.load import read
 from ..data.shipped import recorded, shipped
 from ..errors import LabError, NetperfError, StoreError, UsageError, pip_install
 from ..experiment.yaml import load_experiment
 from ..metrics import rounds_required
 from ..quantities import read_quantity
 from .blocks import Shown, callout
-
-if TYPE_CHECKING:
-    from ..analysis.runs import Data
 
 __all__ = ["check", "start"]
 
@@ -142,7 +139,7 @@ def _judged(exercise: Check, answer: Any, runs: Any) -> str | None:
     return None if off <= near else exercise.hint
 
 
-def check(name: str, answer: Any, data: Data | None = None) -> Shown:
+def check(name: str, answer: Any, data: Readable | None = None) -> Shown:
     """Check a learner's answer.
 
     Parameters
@@ -185,7 +182,7 @@ def check(name: str, answer: Any, data: Data | None = None) -> Shown:
         else:
             exercise = exercises()[name]
             because = exercise.because
-            exp = read(data) if isinstance(data, str | os.PathLike) else data
+            exp = data if data is None else read(data)
             wrong = _judged(exercise, answer, exp)
     except (NetperfError, KeyError) as error:
         words = f"This experiment cannot answer the question: {error}."

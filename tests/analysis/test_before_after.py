@@ -15,7 +15,7 @@ from netperf_lib.analysis import Family, gate
 from netperf_lib.analysis.compare import between, compare, judge
 from netperf_lib.analysis.runs import measurement
 from netperf_lib.cli import npl as cli
-from netperf_lib.data.load import read
+from netperf_lib.data.door import read
 from netperf_lib.errors import UsageError
 from netperf_lib.metrics import format_value
 from netperf_lib.terminal import text, verdict_blocks

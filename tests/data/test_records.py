@@ -18,7 +18,7 @@ import yaml
 import netperf_lib as npl
 from netperf_lib.analysis.contents import at_a_glance
 from netperf_lib.data.layout import Store
-from netperf_lib.data.load import Fleet, Results
+from netperf_lib.data.load import Results
 from netperf_lib.errors import NetperfError, StoreError
 from netperf_lib.experiment.deployment import Deployment, Host
 from netperf_lib.experiment.model import Contrast
@@ -342,15 +342,15 @@ def test_a_measurement_set_aside_is_unchanged_also_where_no_run_started(place):
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def test_a_data_root_is_a_fleet_whose_rounds_stay_apart(place):
+def test_rounds_of_several_experiments_stay_apart(place):
     shutil.copytree(place, place.with_name("other"))
-    fleet = npl.read(place.parent)
-    assert isinstance(fleet, Fleet)
-    assert [e.name for e in fleet] == ["fleet-0001", "other"]
+    fleet = npl.read([place, place.with_name("other")])
+    assert fleet.name == "fleet-0001, other"
     assert len(fleet.runs) == 48
+    assert npl.read(f"{place.parent}/[fo]*").runs.equals(fleet.runs)
     both, one = (
         npl.observe(runs, "latency_oneway_us").table
-        for runs in (fleet.runs, next(iter(fleet)).runs)
+        for runs in (fleet.runs, fleet.parts[0].runs)
     )
     assert len(both[["replicate", "round"]].drop_duplicates()) == 2 * len(
         one[["replicate", "round"]].drop_duplicates()
