@@ -149,24 +149,22 @@ def bps(deployment, client, server, arguments):
 
 
 def test_a_stream_over_distance_is_limited_by_its_window(deployment):
-    best = {"one": 0.0, "tuned": 0.0, "many": 0.0}
+    """The window is small, so that a machine with other work to do still fills it."""
+    window = "-O 1 -w 128K"
+    best = {"": 0.0, window: 0.0, f"{window} -P 8": 0.0}
     for _ in range(4):  # a busy machine can only slow things down
-        for name, client, server, arguments in (
-            ("one", "client", "region", ""),
-            ("tuned", "tuned", "tuned-far", ""),
-            ("many", "client", "region", "-P 16"),
-        ):
-            best[name] = max(
-                best[name], bps(deployment, client, server, f"-O 1 {arguments}")
-            )
-        if min(best["tuned"], best["many"]) > 1.5 * best["one"] > 3e8:
-            break
-    assert 2e8 < best["one"] < 9e8, "2.5 MiB of send buffer in 20 ms"
-    assert best["tuned"] > 1.5 * best["one"]
-    assert best["many"] > 1.5 * best["one"]
-    assert max(best.values()) < 2.6e9 + 8 * 64 * 2**20, (
-        "the link's rate, and what waited in the buffers of a busy machine"
-    )
+        for arguments, rate in best.items():
+            now = bps(deployment, "client", "region", arguments)
+            best[arguments] = max(rate, now)
+    own, one, many = best.values()
+    assert 2e7 < one < 1.1e8, "128 to 256 KiB in 20 ms"
+    assert own > 2 * one
+    assert many > 2 * one
+
+
+def test_no_stream_is_faster_than_its_link(deployment):
+    rate = bps(deployment, "tuned", "tuned-far", "-P 4")
+    assert rate < 2.6e9 + 8 * 64 * 2**20, "and what waited in the buffers"
 
 
 def test_udp_is_paced_and_not_lost_on_the_way(deployment):
