@@ -229,7 +229,7 @@ def _progress(text: str) -> Iterator[Callable[..., None]]:
 def doctor(azure: str | None) -> None:
     """Report what is missing on this machine and how to install it.
 
-    With --azure: check login, zones, addresses, access, price and time, and have Azure validate
+    With --azure: check login, zones, access, price and time, and have Azure validate
     the whole. Nothing is created.
     """
     from .hosts.prerequisites import doctor as look

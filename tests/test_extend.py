@@ -119,7 +119,7 @@ def test_a_placement_has_hosts_a_proof_a_price_and_an_order(copy):
     (copy / "x.yaml").write_text(
         "name: extended\ntests: [{tool: qperf, test: tcp_lat}]\n"
         "hosts: {source: azure, options: {region: westeurope, vm_size: Standard_D4s_v4}}\n"
-        "pairs: [{client: a, server: b, placement: peered-subnet},\n"
+        "pairs: [{client: a, server: b, placement: peered-lb},\n"
         " {client: a, server: c, placement: ppg}]\n"
     )
     code = """
@@ -130,10 +130,13 @@ from netperf_lib.hosts.azure.topology import topology
 
 experiment = load_experiment("x.yaml")
 made = topology(experiment, hosts.options(experiment))
-print(made.vm("b").network, made.vm("b").subnet, *made.peerings[0])
-print(*sort_levels("placement", ["vpn", "peered-subnet", "standard-lb"]))
+print(made.vm("b").network, made.vm("b").address, *made.peerings[0])
+print(*sort_levels("placement", ["vpn", "peered-lb", "standard-lb"]))
 """
-    assert run(copy, code) == "peered hosts2 home peered\nstandard-lb peered-subnet vpn\n"
+    assert run(copy, code).splitlines() == [
+        "peered its load balancer home peered",
+        "standard-lb peered-lb vpn",
+    ]
 
 
 def test_a_page_comes_where_its_column_was_measured_and_runs(copy):

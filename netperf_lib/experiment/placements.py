@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 AT_BALANCER, AT_PUBLIC = "its load balancer", "its public address"
@@ -51,8 +51,6 @@ class Placement:
     either."""
     far: Literal["", "always", "possibly"] = ""
     """Whether the server is in another region."""
-    subnet: str = "hosts"
-    """Subnet of the server."""
     peered: bool = False
     """The networks of client and server are peered."""
     gateway: Literal["", "Vpn", "ExpressRoute"] = ""
@@ -73,13 +71,6 @@ _GLOBAL = tuple(
 _INTERNET = Meter(
     "Bandwidth", "Int(er|ra)[ -]Continent Data Transfer Out.*", "client", far=True
 )
-_REMOTE = Placement(
-    meaning="another region over global peering",
-    network="remote",
-    far="always",
-    peered=True,
-    meters=_GLOBAL,
-)
 
 PLACEMENTS: Mapping[str, Placement] = {
     "ppg": Placement(
@@ -90,9 +81,6 @@ PLACEMENTS: Mapping[str, Placement] = {
     ),
     "same-zone": Placement(
         meaning="same zone, same subnet", is_place=True, usual=0, grouped=False
-    ),
-    "other-subnet": Placement(
-        meaning="same zone, another subnet of the same virtual network", subnet="hosts2"
     ),
     # traffic between zones is free since 2024, although meters are still listed
     "cross-zone": Placement(
@@ -115,8 +103,15 @@ PLACEMENTS: Mapping[str, Placement] = {
         address=AT_BALANCER,
         meters=(Meter("Load Balancer", "Standard Data Processed"),),
     ),
-    "cross-region": replace(_REMOTE, is_place=True, usual=5),
-    "global-peering": _REMOTE,
+    "cross-region": Placement(
+        meaning="another region over global peering",
+        is_place=True,
+        usual=5,
+        network="remote",
+        far="always",
+        peered=True,
+        meters=_GLOBAL,
+    ),
     "public-ip": Placement(
         meaning="another virtual network or region over public addresses",
         network="public",

@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,8 @@ from . import az as az_module
 from . import checks, groups, plan, proof, template
 from .az import Runs
 from .checks import Preflight
-from .failures import PASSING, AzError
-from .groups import Leftover
+from .failures import AzError
+from .groups import Command, Leftover
 from .options import Options as Options
 from .state import CREATED, Record, State
 from .topology import alternatives
@@ -38,34 +39,31 @@ EPHEMERAL = True
 """`npl run` removes the VMs after measuring."""
 HOLDS = True
 """`npl up` may leave the VMs running: they outlive the process that placed them."""
-RETRY_PAUSES_S = (30.0, 100.0, 300.0)
-"""Seconds before a deployment that met a passing conflict is started again."""
 DEPLOYED_S = {"vm": 30 * 60, "gateway": 90 * 60}
 GUEST_WAIT_S = 900.0
+FINAL = ("capacity", "permission", "permanent")
+"""Kinds of failures of what cannot succeed as it is declared."""
 
 
 def _proposals(experiment: Experiment, workload: Workload) -> list[Preflight]:
     """What is declared, then what else is allowed; errors in it are raised before az is needed."""
     options = read_options(experiment, Options)
-    return [
-        Preflight(
-            experiment=experiment, options=options, topology=declared, workload=workload
-        )
-        for declared in alternatives(experiment, options)
-    ]
+    given = partial(Preflight, experiment=experiment, options=options, workload=workload)
+    return [given(topology=declared) for declared in alternatives(experiment, options)]
 
 
 def cost(experiment: Experiment, *, workload: Workload) -> Price:
     """Estimate the cost of all deployments from the public price list; no login is needed."""
-    findings = _proposals(experiment, workload)[0]
-    estimate = findings.cost
-    text = str(estimate)
+    preflight = _proposals(experiment, workload)[0]
+    estimate, text = preflight.cost, str(preflight.cost)
     if (estimate.amount or 0) > (experiment.budget or float("inf")):
         text += f"; ABOVE the budget of {experiment.budget:g}"
     created = plan.preview(
-        findings.topology, findings.options, estimate, experiment.deployments
+        preflight.topology, preflight.options, estimate, experiment.deployments
     )
-    return Price(text, estimate.parts(), created)
+    # a sum that lacks some of its parts is none
+    parts = () if estimate.unknown else estimate.parts
+    return Price(text, parts, created)
 
 
 def write_template(experiment: Experiment, folder: Path) -> Path:
@@ -73,26 +71,22 @@ def write_template(experiment: Experiment, folder: Path) -> Path:
 
     Nothing is asked of Azure. The folder holds the private keys of the VMs.
     """
-    findings = _proposals(experiment, NOTHING_KNOWN)[0]
-    findings.allow_from = findings.options.callers or ("YOUR-PUBLIC-ADDRESS",)
-    with (
-        tempfile.TemporaryDirectory() as temporary,
-        State.locked(Path(temporary)) as store,
-    ):
-        attempt = _Attempt(findings, store)
+    preflight = _proposals(experiment, NOTHING_KNOWN)[0]
+    preflight.allow_from = preflight.options.callers or ("YOUR-PUBLIC-ADDRESS",)
+    with _draft(preflight) as attempt:
         attempt.record.starts = 1
         delete = ("group", "delete", "--name", attempt.record.name)
         commands = [*attempt.rehearsal(), *attempt.creation(), delete]
-        within = f"{store.files}{os.sep}"
-        lines = [shlex.join(("az", *command)) for command in commands]
-        notes = [
+        lines = [
             "# What `npl up` runs, each with --subscription; then it asks for the result until",
             "# there is one. Write your address for YOUR-PUBLIC-ADDRESS in parameters.json, if it",
             "# is there. The last command is what `npl down` runs.",
         ]
-        script = "\n".join([*notes, *lines, ""]).replace(within, "")
-        store.file("commands.sh", script)
-        shutil.copytree(store.files, folder, dirs_exist_ok=True)
+        lines += [shlex.join(("az", *command)) for command in commands]
+        files = attempt.store.files
+        script = "\n".join([*lines, ""]).replace(f"{files}{os.sep}", "")
+        attempt.store.file("commands.sh", script)
+        shutil.copytree(files, folder, dirs_exist_ok=True)
     return folder / "commands.sh"
 
 
@@ -101,11 +95,17 @@ def spent(*, state: Path, done: float) -> float | None:
     return State(state).spent(dt.datetime.now(dt.UTC), done=done)
 
 
-def _rehearse(az: Runs, findings: Preflight) -> str:
-    """What Azure says it would create; nothing is kept of it."""
+def _rehearse(az: Runs, preflight: Preflight) -> list[str]:
+    """What Azure says it would create."""
+    with _draft(preflight) as attempt:
+        return [groups.rehearse(az, attempt.rehearsal())]
+
+
+@contextmanager
+def _draft(preflight: Preflight) -> Iterator[_Attempt]:
+    """An attempt of which nothing is kept."""
     with tempfile.TemporaryDirectory() as folder, State.locked(Path(folder)) as store:
-        attempt = _Attempt(findings, store)
-        return groups.rehearse(az, attempt.rehearsal())
+        yield _Attempt(preflight, store)
 
 
 def examine(
@@ -115,8 +115,10 @@ def examine(
 
     AzureError if `az` is missing, nobody is logged in, or the subscription is not accessible.
     """
-    findings = _proposals(experiment, workload)[0]
-    return checks.examine(findings, findings.options.subscription, _rehearse)
+    preflight = _proposals(experiment, workload)[0]
+    name = preflight.options.subscription
+    for subject, words, kind in checks.examine(preflight, name, _rehearse):
+        yield subject, words, not kind
 
 
 def up(
@@ -135,40 +137,35 @@ def up(
     proposals = _proposals(experiment, workload)
     with State.locked(state) as store, _told(store, "`npl up` again, or `npl down`"):
         tried = [record.attempt for record in store.records(number)]
-        first = min(max(tried, default=0), len(proposals) - 1)
-        for choice, findings in enumerate(proposals[first:], first):
-            is_last = choice == len(proposals) - 1
-            # a deployment that was begun stays in its subscription, whatever is selected now
-            name = findings.options.subscription or store.data.subscription or None
-            found = list(checks.examine(findings, name, _rehearse))
-            # what is resumed would count against its own quota
-            is_new = choice not in tried
-            problems = [*findings.problems, *findings.elsewhere] if is_new else []
-            if problems and not findings.problems and not is_last:
-                say_aloud(
-                    f"{experiment.name}: trying the next alternative, since {problems[0]}"
-                )
-                continue
-            if problems:
-                raise AzureError(
-                    f"{experiment.name}: nothing was created, because {'; '.join(problems)}"
-                )
-            az = az_module.Az(findings.subscription)
-            attempt = _Attempt(findings, store, az, number, choice)
-            for _, words, _ in found[-3:]:
-                say_aloud(f"{attempt.record.name}: {words}")
+        choice = min(max(tried, default=0), len(proposals) - 1)
+        while True:
             try:
-                outputs = attempt.create()
+                return _place(proposals[choice], store, number, choice)
             except AzError as failure:
-                attempt.end(failure)
-                if failure.kind != "capacity" or is_last or attempt.record.proven:
+                choice += 1
+                if failure.kind != "capacity" or choice == len(proposals):
                     raise
-                say_aloud(
-                    f"{attempt.record.name}: {failure.code}: trying the next alternative"
-                )
-                continue
-            return attempt.proven(outputs)
-    raise AssertionError("the last alternative returns or raises")
+                say_aloud(f"{experiment.name}: trying the next alternative: {failure}")
+
+
+def _place(preflight: Preflight, store: State, number: int, choice: int) -> Deployment:
+    """Check, create and prove one alternative; AzError if Azure refuses it."""
+    # what is resumed would count against its own quota
+    is_new = choice not in [record.attempt for record in store.records(number)]
+    # a deployment that was begun stays in its subscription, whatever is selected now
+    name = preflight.options.subscription or store.data.subscription or None
+    found = list(checks.examine(preflight, name, _rehearse))
+    problems = [words for _, words, kind in found if kind]
+    if problems and is_new:
+        text = f"nothing was created, because {'; '.join(problems)}"
+        kinds = {kind for _, _, kind in found if kind}
+        kind = kinds.pop() if len(kinds) == 1 else "permanent"
+        raise AzError(f"{preflight.experiment.name}: {text}", code="Checked", kind=kind)
+    az = az_module.Az(preflight.subscription)
+    attempt = _Attempt(preflight, store, az, number, choice)
+    for _, words, _ in found[-3:]:
+        say_aloud(f"{attempt.record.name}: {words}")
+    return attempt.proven(attempt.create())
 
 
 @contextmanager
@@ -186,16 +183,16 @@ def _told(store: State, remedy: str) -> Iterator[None]:
 class _Attempt:
     """One way to place one deployment; recorded on disk before anything is created."""
 
-    findings: Preflight
+    preflight: Preflight
     store: State
     az: Runs = az_module.Az
     number: int = 1
     choice: int = 0
 
     def __post_init__(self) -> None:
-        name, self.options = self.findings.experiment.name, self.findings.options
+        self.options, self.topology = self.preflight.options, self.preflight.topology
+        name, subscription = self.preflight.experiment.name, self.preflight.subscription
         tags = self.options.tags | {"netperf-experiment": name}
-        subscription = self.findings.subscription
         self.record: Record = self.store.begin(
             self.number, self.choice, name, subscription, tags
         )
@@ -204,11 +201,11 @@ class _Attempt:
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the template."""
         return template.parameters(
-            self.findings.topology,
+            self.topology,
             self.options,
             tags=self.record.tags,
             public_key=self.store.key(self.store.identity)[1],
-            allow_from=self.findings.allow_from,
+            allow_from=self.preflight.allow_from,
             host_key=lambda vm: self.store.host_key(self.record.name, vm),
             # a gateway takes no hyphen and no tilde
             shared_key=secrets.token_hex(32),
@@ -220,63 +217,54 @@ class _Attempt:
         values = self.store.file("parameters.json", json.dumps(self.parameters()))
         return ("--template-file", str(file), "--parameters", f"@{values}")
 
-    def rehearsal(self) -> tuple[groups.Command, groups.Command]:
+    def rehearsal(self) -> tuple[Command, Command]:
         """Return the commands that have Azure validate and preview the whole, its group, too."""
-        record, region = self.record, self.options.region
-        text = template.rehearsal_text(record.name, region, record.tags)
-        return groups.rehearsal(record.name, region, self.files(text, "rehearsal.json"))
+        name, region = self.record.name, self.options.region
+        text = template.rehearsal_text(name, region, self.record.tags)
+        files = self.files(text, "rehearsal.json")
+        where = ("--name", name, "--location", region, *files)
+        plain = ("--no-pretty-print", "--result-format", "ResourceIdOnly")
+        verbs = ("deployment", "sub")
+        return (*verbs, "validate", *where), (*verbs, "what-if", *where, *plain)
 
-    def creation(self) -> tuple[groups.Command, groups.Command]:
-        """Return the commands that create the whole."""
+    def creation(self) -> tuple[Command, Command]:
+        """Return the commands that create the group, and deploy the template into it."""
+        name, region = self.record.name, self.options.region
+        tags = [f"{key}={value}" for key, value in self.record.tags.items()]
+        group = ("group", "create", "--name", name, "--location", region, "--tags", *tags)
+        named = ("--resource-group", name, "--name", self.record.started)
         files = self.files(template.template_text())
-        return groups.creation(self.record, self.options.region, self.record.tags, files)
+        return group, ("deployment", "group", "create", *named, *files, "--no-wait")
 
     def create(self) -> dict[str, Any]:
-        """Create everything; return the outputs of the template."""
-        record, store = self.record, self.store
-        store.data.cost = self.findings.cost
-        deadline_s = DEPLOYED_S["gateway" if self.findings.topology.gateways else "vm"]
-        # after a passing conflict of a resource again: what exists stays as it is
-        for pause_s in (*RETRY_PAUSES_S, None):
-            if not record.running:
-                record.starts += 1
-                record.running = True
-            store.write()
-            try:
-                return groups.deploy(
-                    self.az, record, self.creation(), deadline_s=deadline_s
-                )
-            except AzError as failure:
-                passes = failure.kind in (PASSING, "absent") and not record.running
-                if pause_s is None or not passes:
-                    raise
-                again = f"the same deployment again in {pause_s:g} s"
-                say_aloud(f"{record.name}: {failure.code}: {again}")
-                az_module.CLOCK.sleep(pause_s)
-            finally:
-                store.write()
-        raise AssertionError("the last try returns or raises")
+        """Create everything; return the outputs of the template.
 
-    def end(self, failure: AzError) -> None:
-        """Remove a failed attempt that cannot succeed as declared, so that it costs nothing.
-
-        Everything else stays for the next `up`; so does what was up before.
+        What cannot succeed as declared is removed, so that it costs nothing. Everything else stays
+        for the next `up`; so does what was up before.
         """
-        final = failure.kind in ("capacity", "permission", "permanent")
-        if self.record.proven or not final:
-            return
+        store, record = self.store, self.record
+        store.data.cost = self.preflight.cost
+        limit_s = DEPLOYED_S["gateway" if self.topology.gateways else "vm"]
         try:
-            groups.remove(self.az, [self.record], self.store.gone)
-        except AzureError as trouble:
-            say_aloud(str(trouble))
+            return groups.deploy(self.az, record, self.creation, store.write, limit_s)
+        except AzError as failure:
+            if record.proven:
+                raise AzureError(str(failure)) from None
+            if failure.kind in FINAL:
+                try:
+                    groups.remove(self.az, [record], store.gone)
+                except AzureError as trouble:
+                    say_aloud(str(trouble))
+            raise
 
     def proven(self, outputs: dict[str, Any]) -> Deployment:
         """Return the hosts that were created, with proofs that they match the declaration."""
-        declared, name, store = self.findings.topology, self.record.name, self.store
+        declared, name = self.topology, self.record.name
         say_aloud(f"{name}: asking the cloud and the guests for proof")
         hosts = self._hosts(outputs["addresses"])
-        placed, links = proof.cloud(self.az, name, declared, self.findings.physical_zones)
-        stopped = [f"{vm.name} ({vm.power})" for vm in placed.values() if vm.stopped]
+        zones = self.preflight.physical_zones
+        placed, links = proof.cloud(self.az, name, declared, zones)
+        stopped = [f"{vm} ({seen.power})" for vm, seen in placed.items() if seen.stopped]
         if stopped:
             raise AzureError(
                 f"{name} is stopped: {', '.join(stopped)}. A restart may place them "
@@ -287,22 +275,21 @@ class _Attempt:
         if not reached:
             raise AzureError(
                 f"{name}: the VMs were created, but none can be reached: "
-                f"{facts[hosts[0].name]} "
-                f"(port 22 is open to {', '.join(self.findings.allow_from)}; if SSH leaves from "
+                f"{facts[hosts[0].name]} (port 22 is open to "
+                f"{', '.join(self.preflight.allow_from)}; if SSH leaves from "
                 "another address, give hosts.options.allow_from)"
             )
-        hosts = proof.proven(declared, placed, hosts, facts)
         seen = paths(reached, tuple(declared.paths), marker=name)
         deployment = Deployment(
             deployment_id=name,
             source="azure",
-            hosts=hosts,
+            hosts=tuple(proof.proven(declared, placed, hosts, facts)),
             created_utc=self.record.tags[CREATED],
             proofs=(*links, *proof.path_proofs(declared, seen)),
         )
         say_doubts(deployment, say_aloud)
         self.record.proven = True
-        store.write()
+        self.store.write()
         return deployment
 
     def _hosts(self, addresses: list[dict[str, str]]) -> tuple[Host, ...]:

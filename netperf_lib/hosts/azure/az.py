@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -34,18 +33,9 @@ SILENT = {"create", "delete", "cancel"}
 """Verbs whose commands may print nothing."""
 
 
-@dataclass(frozen=True)
-class Clock:
-    """How time passes while the cloud works."""
-
-    poll_s: float = 8
-    now: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
-    lag_s: float = 60
-    """Azure may deny for so long what was just written, or show what was there before."""
-
-
-CLOCK = Clock()
+POLL_S = 8.0
+LAG_S = 60.0
+"""Azure may deny for so long what was just written, or show what was there before."""
 
 
 def find_az() -> str:
@@ -135,16 +125,16 @@ class Az:
         if self.subscription and arguments[0] not in anywhere:
             command += ["--subscription", self.subscription]
         title = "az " + " ".join(arguments[:4])
-        begun = told = CLOCK.now()
+        begun = told = time.monotonic()
         for attempt in count():
             try:
                 return _once(command, title)
             except AzError as failure:
                 usual_s = min(FIRST_WAIT_S * 2.0**attempt, LONGEST_WAIT_S)
                 wait_s = max(failure.wait_s, usual_s)
-                again = CLOCK.now() + wait_s
+                again = time.monotonic() + wait_s
                 if failure.kind != PASSING or again - begun > patience_s:
-                    minutes = (CLOCK.now() - begun) / 60
+                    minutes = (time.monotonic() - begun) / 60
                     if minutes < 1:
                         raise
                     text = f"{failure}; it was repeated for {minutes:.0f} min"
@@ -152,7 +142,7 @@ class Az:
                 if again - told >= TELL_S:
                     say_aloud(f"{failure}; it is repeated")
                     told = again
-                CLOCK.sleep(wait_s)
+                time.sleep(wait_s)
         raise AssertionError("it is repeated until it ends")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -31,29 +30,18 @@ class Preflight:
     subscription: str = ""
     allow_from: tuple[str, ...] = ()
     physical_zones: Zones = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-    """Each prevents the start."""
-    elsewhere: list[str] = field(default_factory=list)
-    """Each prevents the start, but another zone or size may work."""
 
     @cached_property
     def cost(self) -> Cost:
         """The cost of all deployments."""
-        return cost(
-            self.topology,
-            self.options,
-            measuring_s=self.workload.measuring_s,
-            deployments=self.experiment.deployments,
-            traffic=self.workload.traffic,
-        )
+        deployments = self.experiment.deployments
+        return cost(self.topology, self.options, self.workload, deployments)
 
 
-Inspection = Callable[[Runs, Preflight], str]
-_ADDRESSES = (
-    "publicipaddresses",
-    "standardskupublicipaddresses",
-    "ipv4standardskupublicipaddresses",
-)
+Finding = tuple[str, str, str]
+"""Subject, what was found or what to do, and the kind of failure that it is, or ""."""
+Inspection = Callable[[Runs, Preflight], list[str]]
+"""It returns what it found, and then what is wrong."""
 
 
 def account(name: str | None) -> Any:
@@ -63,123 +51,100 @@ def account(name: str | None) -> Any:
 
 
 def examine(
-    findings: Preflight, name: str | None, rehearse: Inspection
-) -> Iterator[tuple[str, str, bool]]:
-    """Yield (subject, what was found or what to do, whether it is in order); nothing is created.
+    preflight: Preflight, name: str | None, rehearse: Inspection
+) -> Iterator[Finding]:
+    """Yield a finding of each check; nothing is created.
 
     `name` is of the subscription, which is looked up once; every later command names its id.
     `rehearse` has Azure validate the whole. AzureError if nobody is logged in.
     """
     chosen = account(name)
-    findings.subscription = chosen["id"]
+    preflight.subscription = chosen["id"]
     user = (chosen.get("user") or {}).get("name", "unknown")
-    yield "login", f"user {user}, subscription {chosen['name']} ({chosen['id']})", True
-    az = az_module.Az(findings.subscription)
+    yield "login", f"user {user}, subscription {chosen['name']} ({chosen['id']})", ""
+    az = az_module.Az(preflight.subscription)
+    wrong = False
     for subject, check in {**CHECKS, "validation": rehearse}.items():
-        problems, elsewhere = len(findings.problems), len(findings.elsewhere)
-        if check is rehearse and problems + elsewhere:
+        if check is rehearse and wrong:
             return  # it would say the same
-        words = ""
+        kind = "permanent"
         try:
-            words = check(az, findings)
+            words, *problems = check(az, preflight)
         except AzError as failure:
             if failure.kind == "login":
                 raise
-            may_help = failure.kind == "capacity"
-            trouble = findings.elsewhere if may_help else findings.problems
-            trouble.append(re.sub("^az [^:]*: ", "", str(failure)))
-        wrong = findings.problems[problems:] + findings.elsewhere[elsewhere:]
-        yield subject, "; ".join(wrong) or words, not wrong
+            kind, words = failure.kind, ""
+            problems = [re.sub("^az [^:]*: ", "", str(failure))]
+        wrong = wrong or bool(problems)
+        yield subject, "; ".join(problems) or words, kind if problems else ""
 
 
-def _zones(az: Runs, findings: Preflight) -> str:
-    zones = findings.physical_zones = locations(az, findings.subscription)
-    for region, zone in dict.fromkeys((v.region, v.zone) for v in findings.topology.vms):
-        if region not in zones:
-            findings.problems.append(
-                f"region {region!r} is not open to this subscription: "
+def _zones(az: Runs, preflight: Preflight) -> list[str]:
+    zones = preflight.physical_zones = locations(az, preflight.subscription)
+    regions, problems = {}, []
+    for vm in preflight.topology.vms:
+        there = zones.get(vm.region)
+        if there is None:
+            problems.append(
+                f"region {vm.region!r} is not open to this subscription: "
                 "choose one of `az account list-locations`"
             )
-        elif zone and zone not in zones[region]:
-            findings.problems.append(
-                f"region {region} has no zone {zone} (it has {', '.join(zones[region]) or 'none'}):"
-                " correct hosts.options.zones, or the zone of its VMs in hosts.options.vms"
+        elif vm.zone and vm.zone not in there:
+            problems.append(
+                f"region {vm.region} has no zone {vm.zone} (it has "
+                f"{', '.join(there) or 'none'}): correct hosts.options.zones, or the zone of its "
+                "VMs in hosts.options.vms"
             )
-    return ", ".join(
-        f"{r} ({len(zones.get(r, ()))} zones)" for r in findings.topology.regions
+        regions[vm.region] = f"{vm.region} ({len(there or ())} zones)"
+    return [", ".join(regions.values()), *dict.fromkeys(problems)]
+
+
+def _access(az: Runs, preflight: Preflight) -> list[str]:
+    """Who may reach port 22: what is declared, or this machine; that nobody is known is wrong."""
+    address = public_address() if not preflight.options.callers else None
+    own = (f"{address}/32",) if address and ":" not in address else ()
+    preflight.allow_from = preflight.options.callers or own
+    found = f"port 22 will be open to {', '.join(preflight.allow_from)}"
+    if preflight.allow_from:
+        return [found]
+    problem = (
+        "this machine's public IPv4 address cannot be determined: "
+        "give hosts.options.allow_from (port 22 is never opened to all)"
     )
+    return [found, problem]
 
 
-def _addresses(az: Runs, findings: Preflight) -> str:
-    """Whether the public addresses are free, which Azure itself says too late."""
-    public = findings.topology.public_addresses(not findings.options.subnet)
-    need = Counter(region for region in public if region in findings.physical_zones)
-    for region, number in need.items():
-        for usage in az("network", "list-usages", "--location", region) or ():
-            name, limit = usage["name"]["value"], int(usage["limit"])
-            left = limit - int(usage["currentValue"])
-            # a limit of -1 is none
-            if name.lower() in _ADDRESSES and number > max(left, 0) and limit != -1:
-                findings.problems.append(
-                    f"quota of {name} in {region}: {number} needed, {left} free of {limit}; ask "
-                    "for more at https://aka.ms/quota, or declare fewer VMs"
-                )
-    return ", ".join(f"{n} public addresses in {r}" for r, n in need.items()) or "none"
-
-
-def _access(az: Runs, findings: Preflight) -> str:
-    """Who may reach port 22; that nobody is known is a problem."""
-    findings.allow_from = callers(findings.options)
-    if not findings.allow_from:
-        findings.problems.append(
-            "this machine's public IPv4 address cannot be determined: "
-            "give hosts.options.allow_from (port 22 is never opened to all)"
-        )
-    return f"port 22 will be open to {', '.join(findings.allow_from)}"
-
-
-def callers(options: Options) -> tuple[str, ...]:
-    """Return what may reach port 22, else this machine's own address; none if it is not known."""
-    if options.callers:
-        return options.callers
-    address = public_address()
-    return (f"{address}/32",) if address and ":" not in address else ()
-
-
-def _price(az: Runs, findings: Preflight) -> str:
+def _price(az: Runs, preflight: Preflight) -> list[str]:
     """The estimate for the whole experiment against its budget."""
-    estimate, budget = findings.cost, findings.experiment.budget
-    if budget is not None and estimate.amount is None:
-        findings.problems.append(
-            f"budget {budget:g} cannot be kept: its cost is {estimate}"
-        )
-    elif budget is not None and (estimate.amount or 0) > budget:
-        findings.problems.append(
+    estimate, budget = preflight.cost, preflight.experiment.budget
+    rates = "; ".join(duration(preflight.options, estimate))
+    if budget is None:
+        return [f"{estimate}; {rates}"]
+    if estimate.amount is None:
+        return ["", f"budget {budget:g} cannot be kept: its cost is {estimate}"]
+    if estimate.amount > budget:
+        problem = (
             f"a cost of {estimate} is above the budget of {budget:g}: "
             "measure less, use smaller VMs, or raise it"
         )
-    rates = "; ".join(duration(findings.options, estimate))
-    within = f", within the budget of {budget:g}" if budget is not None else ""
-    return f"{estimate}{within}; {rates}"
+        return ["", problem]
+    return [f"{estimate}, within the budget of {budget:g}; {rates}"]
 
 
-def _time(az: Runs, findings: Preflight) -> str:
+def _time(az: Runs, preflight: Preflight) -> list[str]:
     """The time that a deployment runs against its expiry."""
-    expires_h = findings.options.expires_h
-    each_h = findings.cost.hours / findings.experiment.deployments
+    expires_h = preflight.options.expires_h
+    each_h = preflight.cost.hours / preflight.experiment.deployments
     words = f"a deployment is expected to run for {each_h:.1f} h, and expires after {expires_h:g}"
     if each_h > expires_h:
-        findings.problems.append(
-            f"{words}: raise hosts.options.expires_h, or measure less"
-        )
-    return "; ".join([words, *findings.workload.notes])
+        return ["", f"{words}: raise hosts.options.expires_h, or measure less"]
+    return ["; ".join([words, *preflight.workload.notes])]
 
 
 CHECKS: dict[str, Inspection] = {
     "zones": _zones,
-    "addresses": _addresses,
     "access": _access,
     "price": _price,
     "time": _time,
 }
-"""Subject to check: each adds what is wrong to the findings, and returns what it found."""
+"""Subject to check, in this order."""

@@ -43,12 +43,7 @@ KINDS: dict[str, Kind] = {}
 """What Azure can refuse: the first kind that fits counts."""
 for _name, _row in _TABLE["kinds"].items():
     _codes, _sentences = ("|".join(_row[key]) for key in ("codes", "sentences"))
-    KINDS[_name] = Kind(
-        _row["meaning"], _row["advice"], _codes, f"(?is){_sentences or '(?!)'}"
-    )
-WRAPPERS = set(_TABLE["wrappers"])
-VAGUE = {*WRAPPERS, *_TABLE["vague"]}
-"""Codes that say less than the sentence that comes with them."""
+    KINDS[_name] = Kind(_row["meaning"], _row["advice"], _codes, _sentences or "(?!)")
 
 
 class AzError(AzureError):
@@ -65,17 +60,6 @@ class AzError(AzureError):
         self.code, self.kind, self.wait_s = code, kind, wait_s
 
 
-def _known_kind(code: str, sentence: str) -> str | None:
-    if re.search(KINDS["login"].sentences, sentence):
-        return "login"
-    by_code = [n for n, kind in KINDS.items() if re.fullmatch(kind.codes, code)]
-    by_sentence = [n for n, kind in KINDS.items() if re.search(kind.sentences, sentence)]
-    if code in WRAPPERS:
-        by_code = []
-    found = by_sentence + by_code if code in VAGUE else by_code + by_sentence
-    return found[0] if found else None
-
-
 def error_of(what: str, error: Any) -> AzError:
     """Return the AzError from an error of Azure: ``{code, message, details}``, possibly nested."""
     return _failure(what, list(_walk(error)) or [("Unknown", json.dumps(error)[:300])])
@@ -83,43 +67,52 @@ def error_of(what: str, error: Any) -> AzError:
 
 def read_failure(what: str, exit_code: int, text: str) -> AzError:
     """Return the AzError from the standard error of an az command."""
-    causes = list(_documents(text))
-    for shape in _TABLE["shapes"]["every"]:
+    causes: list[Cause] = []
+    for shape in _TABLE["shapes"]:
         causes += re.findall(shape, text, re.MULTILINE)
-    for shape in _TABLE["shapes"]["first"]:
-        causes = causes or re.findall(shape, text, re.MULTILINE)[:1]
+    causes += _documents(text)
     return _failure(what, causes or [_sign(exit_code, text)], text)
 
 
 def _sign(exit_code: int, text: str) -> Cause:
-    """The cause of a failure that names no code."""
-    errors = re.sub(r"^WARNING: .*\n", "", text, flags=re.MULTILINE)
+    """The cause of a failure that names no code: what it looks like, or the line with ERROR."""
+    errors = re.sub(r"^WARNING: .*\n", "", text, flags=re.MULTILINE).strip()
+    said = re.search(r"^ERROR: (.+)", errors, re.MULTILINE)
+    sentence = said[1] if said else errors.rpartition("\n")[2]
     for sign in _TABLE["signs"]:
         if found := re.search(sign["text"], errors, re.MULTILINE | re.IGNORECASE):
-            sentence = sign.get("sentence") or _sentence(errors)
-            return sign["code"], sentence.format(*found.groups())
-    return "Unknown", _sentence(errors) or f"exit code {exit_code} without a message"
+            instead = sign.get("sentence") or sentence
+            return sign["code"], instead.format(*found.groups())
+    return "Unknown", sentence or f"exit code {exit_code} without a message"
 
 
-def _sentence(text: str) -> str:
-    """The line that says ERROR, or the last one."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [
-        line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")
+def _kind(cause: Cause) -> str | None:
+    """The kind that the code says, or else the sentence; None if it is not known."""
+    code, sentence = cause
+    by_code = [n for n, kind in KINDS.items() if re.fullmatch(kind.codes, code)]
+    pattern = re.IGNORECASE | re.DOTALL
+    by_sentence = [
+        n for n, k in KINDS.items() if re.search(k.sentences, sentence, pattern)
     ]
-    return next(iter(errors + lines[::-1]), "").strip()
+    is_vague = code in _TABLE["vague"]
+    found = by_sentence + by_code if is_vague else by_code + by_sentence
+    return found[0] if found else None
+
+
+def _weight(cause: Cause) -> tuple[bool, bool, bool]:
+    """How much a cause says: a code of its own more than one that stands for many.
+
+    A permanent failure outranks one that may succeed elsewhere.
+    """
+    kind = _kind(cause)
+    is_known = kind is not None
+    return is_known and cause[0] not in _TABLE["vague"], is_known, kind != "capacity"
 
 
 def _failure(what: str, causes: list[Cause], text: str = "") -> AzError:
-    kinds = {cause: _known_kind(*cause) for cause in causes}
-    known = [cause for cause in causes if kinds[cause]]
-    # a code of its own says more than one that stands for many, and an unknown one less
-    plain = [cause for cause in known if cause[0] not in VAGUE]
-    ranked = plain or known or causes
-    # the worst cause first: a permanent failure outranks one that may succeed elsewhere
-    worst = [cause for cause in ranked if kinds[cause] != "capacity"] or ranked
-    code, sentence = worst[-1]
-    kind = kinds[code, sentence] or PASSING
+    # of equal ones the last, which is the innermost
+    code, sentence = cause = max(reversed(causes), key=_weight)
+    kind = _kind(cause) or PASSING
     advice = KINDS[kind].advice
     logins = re.findall(r"^\s*(az log(?:in|out)\b.*?)\s*$", text, re.MULTILINE)
     if kind == "login" and logins:
@@ -130,12 +123,8 @@ def _failure(what: str, causes: list[Cause], text: str = "") -> AzError:
     message = re.split(_TABLE["links"], plain_text)[0][:600]
     cause_text = f"{code}: {message}" if message else code
     wait = re.search(r"(?:after|in) '?(\d+)'? seconds", sentence)
-    return AzError(
-        f"{what}: {cause_text}; {advice}",
-        code=code,
-        kind=kind,
-        wait_s=float(wait[1]) if wait else 0.0,
-    )
+    wait_s = float(wait[1]) if wait else 0.0
+    return AzError(f"{what}: {cause_text}; {advice}", code=code, kind=kind, wait_s=wait_s)
 
 
 def _documents(text: str) -> Iterator[Cause]:
@@ -155,17 +144,14 @@ def _walk(node: Any) -> Iterator[Cause]:
     if not isinstance(node, dict):
         return
     node = {str(key)[:1].lower() + str(key)[1:]: value for key, value in node.items()}
-    if isinstance(node.get("error"), dict):
-        yield from _walk(node["error"])
-        return
+    yield from _walk(node.get("error"))
     if "code" not in node:
         return
     code, sentence = str(node["code"] or "").strip(), str(node.get("message") or "")
     quoted: list[Cause] = []
-    if sentence.lstrip().startswith("{"):
-        # a resource provider's error, quoted as text
-        with contextlib.suppress(ValueError):
-            quoted = list(_walk(json.loads(sentence)))
+    # a resource provider's error may be quoted as text
+    with contextlib.suppress(ValueError):
+        quoted = list(_walk(json.loads(sentence)))
     yield from quoted or [(code, sentence)]
     for detail in node.get("details") or ():
         yield from _walk(detail)

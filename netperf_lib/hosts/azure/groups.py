@@ -7,9 +7,9 @@ what was there before. What it denies is therefore asked for again before it cou
 from __future__ import annotations
 
 import datetime as dt
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,10 +20,9 @@ from . import az as az_module
 from .az import Runs, find
 from .failures import PASSING, AzError, error_of
 
-RUNNING = {
-    *("accepted", "running", "creating", "created", "updating", "validating", "ready"),
-    "canceling",
-}
+RETRY_PAUSES_S = (30.0, 100.0, 300.0)
+"""Seconds before a deployment that met a passing conflict is started again."""
+ENDED = ("succeeded", "failed", "canceled")
 DEADLINE_S = 90 * 60
 CANCEL_S = 15 * 60
 """A deployment that is cancelled may take so long to end."""
@@ -86,34 +85,21 @@ def leftovers(az: Runs) -> list[Leftover]:
     return found
 
 
-def clock_s() -> float:
-    """Return the time in seconds."""
-    return az_module.CLOCK.now()
+@dataclass
+class _Removal:
+    """What was seen of the removal of a group so far."""
 
+    begun_s: float
+    denied: list[float] = field(default_factory=list)
+    """When Azure denied it, in a row."""
+    deleting: bool = False
+    """Azure was seen deleting it."""
+    answer: str = "Azure is deleting it"
 
-def pause(least_s: float = 0.0) -> None:
-    """Let Azure work."""
-    az_module.CLOCK.sleep(max(az_module.CLOCK.poll_s, least_s))
-
-
-class _Denials:
-    """Looks in a row at which Azure denied something."""
-
-    def __init__(self) -> None:
-        self.times: list[float] = []
-
-    def suffice(self, denied: bool) -> bool:
-        """Note a look; return whether there were enough of them that it counts."""
-        self.times = [*self.times, clock_s()] if denied else []
-        return len(self.times) >= LOOKS and self.times[-1] - self.times[0] >= LOOKS_S
-
-
-def rehearsal(name: str, region: str, files: Command) -> tuple[Command, Command]:
-    """Return the commands that have Azure validate a deployment and preview it."""
-    where = ("--name", name, "--location", region, *files)
-    plain = ("--no-pretty-print", "--result-format", "ResourceIdOnly")
-    verbs = ("deployment", "sub")
-    return (*verbs, "validate", *where), (*verbs, "what-if", *where, *plain)
+    def note(self, known: bool) -> bool:
+        """Note a look; return whether Azure denied it often enough for what was just created."""
+        self.denied = [] if known else [*self.denied, time.monotonic()]
+        return len(self.denied) >= LOOKS and self.denied[-1] - self.denied[0] >= LOOKS_S
 
 
 def rehearse(az: Runs, commands: tuple[Command, Command]) -> str:
@@ -125,12 +111,9 @@ def rehearse(az: Runs, commands: tuple[Command, Command]) -> str:
     validate, what_if = commands
     az(*validate)
     answer = az(*what_if)
-    counts = Counter(
-        change["changeType"].lower() for change in answer.get("changes") or ()
-    )
-    words = " and ".join(f"{verb} {plural(n, 'resource')}" for verb, n in counts.items())
+    number = plural(len(answer.get("changes") or ()), "resource")
     remarks = [str(d.get("message")) for d in answer.get("diagnostics") or ()]
-    return "; ".join([f"Azure finds it valid, and would {words}", *remarks])
+    return "; ".join([f"Azure finds it valid, and would create {number}", *remarks])
 
 
 def remove(
@@ -144,165 +127,157 @@ def remove(
     deletion is repeated until the deadline, unless a person must act. `gone` is called with each
     group that is proven to be gone; AzureError says what is left, and why. Safe to repeat.
     """
-    end = clock_s() + DEADLINE_S
+    begun_s = told_s = time.monotonic()
     ask = partial(az, patience_s=0.0)
-    left = {target: _removal(ask, target) for target in targets}
-    answers: dict[str, str] = {}
-    refused: dict[str, str] = {}
-    told_s = clock_s()
-    while left and clock_s() <= end:
+    left = {target: _Removal(begun_s) for target in targets}
+    troubles = []
+    while left:
         wait_s = 0.0
-        for target in list(left):
+        is_late = time.monotonic() - begun_s > DEADLINE_S
+        is_told = time.monotonic() - told_s >= az_module.TELL_S
+        told_s = time.monotonic() if is_told else told_s
+        for target, seen in list(left.items()):
             try:
-                next(left[target])
-            except StopIteration:
-                del left[target]
-                answers.pop(target.name, None)
-                gone(target)
-                say_aloud(f"{target.name}: gone")
+                if _removed(ask, target, seen):
+                    gone(target)
+                    say_aloud(f"{target.name}: gone")
+                    del left[target]
+                    continue
             except AzError as failure:
-                answers[target.name] = str(failure)
+                seen.answer = str(failure)
                 wait_s = max(wait_s, failure.wait_s)
                 if failure.kind in ("login", "permission"):
-                    refused[target.name] = str(failure)
+                    troubles.append(f"{target.name} cannot be deleted: {failure}")
                     del left[target]
-                else:
-                    left[target] = _removal(ask, target)
-        if left and clock_s() - told_s >= az_module.TELL_S:
-            told_s = clock_s()
-            for target in left:
-                answer = answers.get(target.name, "Azure is deleting it")
-                say_aloud(f"{target.name} is not gone yet: {answer}")
+                    continue
+            if is_late:
+                minutes = f"{DEADLINE_S / 60:.0f} min"
+                troubles.append(f"{target.name} is there after {minutes}: {seen.answer}")
+                del left[target]
+            elif is_told:
+                say_aloud(f"{target.name} is not gone yet: {seen.answer}")
         if left:
-            pause(wait_s)
-    troubles = [f"{name} cannot be deleted: {text}" for name, text in refused.items()]
-    for target in left:
-        answer = answers.get(target.name, "Azure is deleting it")
-        minutes = DEADLINE_S / 60
-        troubles.append(f"{target.name} is still there after {minutes:.0f} min: {answer}")
+            time.sleep(max(az_module.POLL_S, wait_s))
     if troubles:
         raise AzureError("; ".join(troubles) + "; repeat `npl down`")
 
 
-def _removal(ask: Runs, target: Target) -> Iterator[None]:
-    """Remove a group, with a pause at each `yield`; it ends when the group is proven to be gone.
+def _removed(ask: Runs, target: Target, seen: _Removal) -> bool:
+    """Take the next step of a removal; return whether the group is proven to be gone.
 
     Both a look and a deletion say that it is not there: after Azure was seen deleting it, or often
     enough for anything that was just created to appear.
     """
     if target.running:
-        yield from _cancellation(ask, target)
-    target.running = False
+        is_late = time.monotonic() - seen.begun_s > CANCEL_S
+        if not is_late and not _ended(ask, target, seen):
+            return False
+        target.running = False
+        seen.denied = []
+    group = find(ask, "group", "show", "--name", target.name)
+    if group and group["properties"]["provisioningState"] == "Deleting":
+        seen.deleting = True
+        return False
     delete = ("group", "delete", "--name", target.name, "--yes", "--no-wait")
-    denials, asked_s, deleting = _Denials(), float("-inf"), False
-    while True:
-        group = find(ask, "group", "show", "--name", target.name)
-        known = group is not None
-        if group is not None:
-            deleting = group["properties"]["provisioningState"] == "Deleting"
-        waiting = deleting or clock_s() - asked_s <= az_module.CLOCK.lag_s
-        if not known or not waiting:
-            known = _asked(ask, *delete) or known
-            asked_s = clock_s() if known else asked_s
-        if denials.suffice(not known) or (deleting and not known):
-            return
-        yield
+    is_known = group is not None
+    if is_known or not seen.deleting:
+        is_known = _knows(ask, *delete) or is_known
+    return seen.note(is_known) or (seen.deleting and not is_known)
 
 
-def _cancellation(ask: Runs, target: Target) -> Iterator[None]:
-    """Cancel what is being deployed into a group, with pauses, until nothing goes on."""
+def _ended(ask: Runs, target: Target, seen: _Removal) -> bool:
+    """Cancel what is being deployed into a group; return whether nothing goes on."""
     group = ("--resource-group", target.name)
-    cancel = ("deployment", "group", "cancel", *group, "--name")
-    denials, cancelled_s = _Denials(), float("inf")
-    while True:
+    names = [target.started]
+    if not target.starts:
         listed = find(ask, "deployment", "group", "list", *group) or ()
-        states: dict[bool, list[str]] = {}
-        for deployment in listed:
-            is_running = deployment["properties"]["provisioningState"].lower() in RUNNING
-            states.setdefault(is_running, []).append(deployment["name"])
-        running, ended = states.get(True, []), states.get(False, [])
-        if ended and not running and target.started in ("", *ended):
-            return
-        # it may not have begun, or have ended by now
-        names = running or [target.started] if target.started else running
-        known = [_asked(ask, *cancel, name, despite=PASSING) for name in names]
-        if running or any(known):
-            cancelled_s = min(cancelled_s, clock_s())
-        denied = not running and not any(known)
-        if denials.suffice(denied) or clock_s() - cancelled_s > CANCEL_S:
-            return
-        yield
+        names = [deployment["name"] for deployment in listed]
+    cancel = ("deployment", "group", "cancel", *group, "--name")
+    known = []
+    for name in names:
+        try:
+            known.append(_knows(ask, *cancel, name))
+        except AzError as failure:
+            # it has ended
+            if not failure.code.startswith("DeploymentCannotBe"):
+                raise
+    return not known or seen.note(any(known))
 
 
-def _asked(ask: Runs, *command: str, despite: str = "") -> bool:
-    """Ask for the end of something; return whether Azure knows it.
-
-    A failure of the kind `despite` says nothing against that.
-    """
+def _knows(ask: Runs, *command: str) -> bool:
+    """Ask for the end of something; return whether Azure knows it."""
     try:
         ask(*command)
     except AzError as failure:
-        if failure.kind not in ("absent", despite):
+        if failure.kind != "absent":
             raise
-        return failure.kind == despite
+        return False
     return True
 
 
-def creation(
-    target: Target, region: str, tags: dict[str, str], files: Command
-) -> tuple[Command, Command]:
-    """Return the commands that create the group, and deploy the template into it."""
-    pairs = [f"{key}={value}" for key, value in tags.items()]
-    place = ("--name", target.name, "--location", region)
-    named = ("--resource-group", target.name, "--name", target.started)
-    deployment = ("deployment", "group", "create", *named, *files, "--no-wait")
-    return ("group", "create", *place, "--tags", *pairs), deployment
-
-
 def deploy(
-    az: Runs, target: Target, commands: tuple[Command, Command], *, deadline_s: float
+    az: Runs,
+    target: Target,
+    commands: Callable[[], tuple[Command, Command]],
+    note: Callable[[], None],
+    limit_s: float,
 ) -> dict[str, Any]:
-    """Run the commands of `creation`, and return the outputs of the template.
+    """Create a group and deploy a template into it; return the outputs of the template.
 
-    A deployment that is already running (an earlier process was stopped) is waited for, not started
-    twice; one that Azure does not know after a while is started again. AzError has the root cause;
-    its code is ``Deadline`` if the deadline passed.
+    `commands` returns the commands for the next start; `note` records `target`. A deployment that
+    is already running (an earlier process was stopped) is waited for, not started twice; one that
+    Azure does not know after a while is started again, and so is one that met a passing conflict of
+    a resource: what exists stays as it is. AzError has the root cause; its code is ``Deadline`` if
+    the deadline passed.
     """
-    end = clock_s() + deadline_s
+    end = time.monotonic() + limit_s
     asked_s = float("-inf")
-    named = ("--resource-group", target.name, "--name", target.started)
+    pauses_s = iter(RETRY_PAUSES_S)
     while True:
-        unknown_s = clock_s() - asked_s
-        if unknown_s > az_module.CLOCK.lag_s and _started(az, commands):
+        if not target.running:
+            target.starts += 1
+            target.running = True
+        note()
+        is_unknown = time.monotonic() - asked_s > az_module.LAG_S
+        if is_unknown and _started(az, *commands()):
             say_aloud(f"{target.name}: Azure is creating it")
-            asked_s = clock_s()
-        look = partial(az, patience_s=end - clock_s())
+            asked_s = time.monotonic()
+        look = partial(az, patience_s=end - time.monotonic())
+        named = ("--resource-group", target.name, "--name", target.started)
         shown = find(look, "deployment", "group", "show", *named)
         if shown is not None:
             asked_s = float("inf")
             properties = shown["properties"]
             state = properties["provisioningState"].lower()
-            target.running = state in RUNNING
+            target.running = state not in ENDED
+            note()
             if state == "succeeded":
                 outputs = properties.get("outputs") or {}
                 return {name: output["value"] for name, output in outputs.items()}
             if not target.running:
                 unknown = {"code": "Unknown", "message": "no cause given"}
                 error = properties.get("error") or unknown
-                raise error_of(f"deployment of {target.name}", error)
-        if clock_s() > end:
+                failure = error_of(f"deployment of {target.name}", error)
+                pause_s = next(pauses_s, None)
+                if pause_s is None or failure.kind not in (PASSING, "absent"):
+                    raise failure
+                again = f"the same deployment again in {pause_s:g} s"
+                say_aloud(f"{target.name}: {failure.code}: {again}")
+                time.sleep(pause_s)
+                asked_s = float("-inf")
+                continue
+        if time.monotonic() > end:
             operations = f"-g {target.name} -n {target.started}"
             raise AzError(
-                f"deployment of {target.name} is not complete after {deadline_s / 60:.0f} min: "
+                f"deployment of {target.name} is not complete after {limit_s / 60:.0f} min: "
                 f"see `az deployment operation group list {operations}`",
                 code="Deadline",
             )
-        pause()
+        time.sleep(az_module.POLL_S)
 
 
-def _started(az: Runs, commands: tuple[Command, Command]) -> bool:
+def _started(az: Runs, group: Command, deployment: Command) -> bool:
     """Start a deployment; return whether it runs. A new group may not be known for a while."""
-    group, deployment = commands
     az(*group)
     try:
         az(*deployment)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from .options import Options
-from .prices import CURRENCY, DISK, Cost
+from .prices import CURRENCY, Cost, paid, source
 from .topology import Topology, Vm
 
 _SIZE = re.compile(
@@ -55,11 +55,6 @@ def _processors(topology: Topology) -> str:
     return f"vCPUs: {', '.join(words)}"
 
 
-def _counted(what: str, regions: list[str]) -> str:
-    each = ", ".join(f"{n} in {region}" for region, n in Counter(regions).items())
-    return f"{what}: {each}"
-
-
 def contents(topology: Topology, options: Options) -> Iterator[str]:
     """Yield a line for everything that a deployment creates, and for what is open to whom."""
     together: dict[str, list[str]] = {}
@@ -68,27 +63,17 @@ def contents(topology: Topology, options: Options) -> Iterator[str]:
     for place, names in together.items():
         yield f"{len(names)} × {place}: {', '.join(names)}"
     yield _processors(topology)
-    yield _counted(DISK, [vm.region for vm in topology.vms])
-    if public := topology.public_addresses(not options.subnet):
-        yield _counted("public addresses", public)
-    for gateway in topology.gateways:
-        yield f"VPN gateway {gateway['sku']} in {gateway['region']}"
-    for vm in topology.balanced:
-        yield f"load balancer in {vm.region} for {vm.name}"
+    for (what, region, kind), n in paid(topology).items():
+        if kind != "vm":
+            gateway = "VPN gateway " if kind == "Vpn" else ""
+            yield f"{n} × {gateway}{what} in {region}"
     for network in topology.networks:
-        if network["nat"]:
-            yield f"NAT gateway in {network['region']}"
         where = network["prefix"] or f"in {options.subnet}"
         yield f"network {network['name']} in {network['region']}: {where}"
-    yield f"port 22 is open to {_callers(options)}"
+    own = ("the public address of the machine where `npl up` runs",)
+    yield f"port 22 is open to {', '.join(options.callers or own)}"
     for name, address in topology.admitted:
         yield f"ports 1024 to 65535 of network {name} are open to {address}"
-
-
-def _callers(options: Options) -> str:
-    if known := options.callers:
-        return ", ".join(known)
-    return "the public address of the machine where `npl up` runs"
 
 
 def duration(options: Options, cost: Cost) -> Iterator[str]:
@@ -103,10 +88,9 @@ def duration(options: Options, cost: Cost) -> Iterator[str]:
 
 def _rate(hourly: float, cost: Cost) -> str:
     """The cost by time; what has no price is not in it."""
-    is_partial = any(item.kind != "transfer" for item in cost.unpriced)
-    if is_partial and not hourly:
+    if cost.is_partial and not hourly:
         return "an unknown amount"
-    least = "at least " if is_partial else ""
+    least = "at least " * cost.is_partial
     return f"{least}{hourly:.2f} {CURRENCY} an hour, {24 * hourly:.2f} a day"
 
 
@@ -117,5 +101,5 @@ def preview(
     lead = "creates, in a resource group of its own:"
     if deployments > 1:
         lead = f"creates {deployments} times, one after the other, in a group of its own:"
-    lines = [*contents(topology, options), *duration(options, cost), cost.source]
+    lines = [*contents(topology, options), *duration(options, cost), source(cost)]
     return lead, *(f"  {line}" for line in lines)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 import json
-import math
 import re
 import ssl
 import tomllib
 import urllib.parse
 import urllib.request
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from typing import Any
 
-from ...experiment.placements import PLACED
+from ...experiment.placements import AT_BALANCER, PLACED
+from ..source import Workload
 from .options import Options
 from .topology import Topology
 
@@ -27,59 +27,35 @@ ADDRESS_URL = "https://api.ipify.org"
 """It returns the caller's public address as text."""
 CURRENCY = "USD"
 DISK = "disk StandardSSD_LRS"
-Way = tuple[str, str, str]
-"""Path, and the regions of the client and of the server."""
 PLACE_S = {"vm": 15 * 60, "gateway": 60 * 60}
 """Time for creating and removing, which is also paid for."""
 MONTH_H = 730
+_Item = tuple[str, str, float, str, Callable[[], float | None]]
+"""Name in `hosts.options.prices`; name; number of units, or the most GB; kind as in `prices.toml`,
+or `transfer`; what asks the list for the price of a unit for an hour, or of a GB."""
 _TABLE: dict[str, Any] = tomllib.loads(
     resources.files(__package__).joinpath("prices.toml").read_text("utf-8")
 )
 
 
-@dataclass(frozen=True)
-class Item:
-    """An item that costs money."""
-
-    name: str
-    """Name in `hosts.options.prices`, with the region of a resource."""
-    quantity: float
-    """Number of units, or the most GB."""
-    price: float | None
-    """Price of one unit for an hour, or of a GB; None: unknown."""
-    kind: str
-    """As in `prices.toml`, or `transfer`."""
-
-    def cost(self, hours: float, share: float = 1) -> float:
-        """Return the cost of so many hours, or of this share of the traffic, as far as known."""
-        return (
-            self.quantity
-            * (self.price or 0)
-            * (share if self.kind == "transfer" else hours)
-        )
-
-
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """An estimate."""
+    """An estimate; what has no price is not in it."""
 
     hours: float
     """Hours for which the machines are expected to run, all deployments together."""
-    items: tuple[Item, ...] = ()
-    date: str = ""
-    """When the price list was asked."""
-    reached: bool = True
+    running_h: float
+    """Cost of an hour of all."""
+    idle_h: float
+    """Cost of an hour of what goes on costing when the VMs are stopped."""
+    transfer: float
+    """The most that all traffic costs."""
+    parts: tuple[str, ...]
+    """What each part costs, by hours or by traffic."""
+    unknown: tuple[str, ...]
+    """What has no price."""
+    reached: bool
     """The price list answered."""
-
-    @property
-    def unpriced(self) -> tuple[Item, ...]:
-        """Items without a price."""
-        return tuple(item for item in self.items if item.price is None)
-
-    @property
-    def unknown(self) -> tuple[str, ...]:
-        """Names of the items without a price."""
-        return tuple(item.name for item in self.unpriced)
 
     @property
     def amount(self) -> float | None:
@@ -87,37 +63,13 @@ class Cost:
         return None if self.unknown else self.spent(self.hours, 1)
 
     @property
-    def source(self) -> str:
-        """Where the prices come from."""
-        if not self.reached:
-            return f"the price list could not be reached ({PRICES_URL})"
-        return f"list prices of {self.date}, and those of hosts.options.prices"
+    def is_partial(self) -> bool:
+        """Whether something that is paid by the hour has no price."""
+        return any(not name.startswith("transfer ") for name in self.unknown)
 
     def spent(self, hours: float, share: float) -> float:
         """Return the cost after so many hours, with this share of the traffic, as far as known."""
-        return math.fsum(item.cost(hours, share) for item in self.items)
-
-    @property
-    def idle_h(self) -> float:
-        """Cost of an hour of what goes on costing when the VMs are stopped, as far as known."""
-        return sum(item.cost(1, 0) for item in self.items if item.kind != "vm")
-
-    @property
-    def running_h(self) -> float:
-        """Cost of an hour of all, as far as known."""
-        return self.spent(1, 0)
-
-    def parts(self) -> tuple[str, ...]:
-        """Return what each part costs, by hours or by traffic; none if a price is unknown."""
-        if self.unknown:
-            return ()
-        lines = []
-        for item in self.items:
-            unit = "GB" if item.kind == "transfer" else "×"
-            amount = f"{item.cost(self.hours):.2f} {CURRENCY}"
-            if item.price:
-                lines.append(f"{item.quantity:,.0f} {unit} {item.name}: {amount}")
-        return tuple(lines)
+        return hours * self.running_h + share * self.transfer
 
     def __str__(self) -> str:
         if self.amount is not None:
@@ -128,118 +80,121 @@ class Cost:
         return f"unknown for {self.hours:.1f} h ({why}; give hosts.options.prices)"
 
 
-def cost(
-    topology: Topology,
-    options: Options,
-    *,
-    measuring_s: float,
-    deployments: int,
-    traffic: Mapping[tuple[str, str], float],
-) -> Cost:
-    """Estimate what all deployments cost: machines, disks, addresses, gateways, and data transfer.
-
-    Time and `traffic` (see `Workload`) are of all deployments together. Declared prices override
-    the list.
-    """
-    prices = _Prices(options.prices)
-    items = []
-    for (what, region, kind), n in sorted(Counter(_paid(topology, options)).items()):
-        price = prices.hour(what, region, kind)
-        items.append(Item(f"{what} in {region}", n, price, kind))
-    most: Counter[Way] = Counter()
-    for (client, server), sent in traffic.items():
-        regions = topology.vm(client).region, topology.vm(server).region
-        most[topology.paths[client, server], *regions] += round(sent)
-    for way, sendable in sorted((+most).items()):
-        price, name = prices.transfer(*way), f"transfer {way[0]}"
-        lost = [region for region in way[1:] if zone_of(region) is None]
-        if price is None and lost:
-            name += f" (billing zone of {lost[0]} not known)"
-        items.append(Item(name, sendable / 1e9, price, "transfer"))
-    place_s = PLACE_S["gateway" if topology.gateways else "vm"]
-    hours = (measuring_s + deployments * place_s) / 3600
-    today = dt.datetime.now(dt.UTC).date().isoformat()
-    return Cost(hours=hours, items=tuple(items), date=today, reached=prices.reached)
-
-
-def _paid(topology: Topology, options: Options) -> Iterator[tuple[str, str, str]]:
-    """What is paid by the hour: name, region and kind."""
-    for vm in topology.vms:
-        yield vm.vm_size, vm.region, "vm"
-        yield DISK, vm.region, "disk"
-    for vm in topology.balanced:
-        yield "load balancer", vm.region, "balancer"
-    for gateway in topology.gateways:
-        yield gateway["sku"], gateway["region"], gateway["kind"]
-    for region in topology.public_addresses(not options.subnet):
-        yield "public address", region, "address"
-    for network in topology.networks:
-        if network["nat"]:
-            yield "nat gateway", network["region"], "nat"
-
-
 class _UnreachableError(Exception):
     """The price list did not answer."""
 
 
-class _Prices:
-    """Declared prices, then those of the list, until it does not answer."""
+def paid(topology: Topology) -> Counter[tuple[str, str, str]]:
+    """Count what is paid by the hour: name, region, and kind as in `prices.toml`."""
+    items = [("public address", region, "address") for region in topology.addresses]
+    for vm in topology.vms:
+        items += [(vm.vm_size, vm.region, "vm"), (DISK, vm.region, "disk")]
+        if vm.address == AT_BALANCER:
+            items.append(("load balancer", vm.region, "balancer"))
+    for gateway in topology.gateways:
+        items.append((gateway["sku"], gateway["region"], gateway["kind"]))
+    for network in topology.behind_nat:
+        items.append(("nat gateway", network["region"], "nat"))
+    return Counter(items)
 
-    def __init__(self, declared: Mapping[str, float]) -> None:
-        self.declared, self.reached = declared, True
 
-    def hour(self, what: str, region: str, kind: str) -> float | None:
-        """Return the price of an hour; None if there is none."""
-        if what in self.declared:
-            return self.declared[what]
-        meter = _TABLE["meters"][kind]
-        sku = _TABLE["skus"].get(what, what)
-        where = {key: value.format(sku) for key, value in meter["where"].items()}
-        if not meter.get("everywhere"):
-            where["armRegionName"] = region
-        unit, name = meter.get("unit", "1 Hour"), meter["name"].format(re.escape(sku))
-        # of a price by steps, the first that is not free
-        paid = [price for price in self._listed(where, unit, name, region) if price > 0]
-        if not paid:
-            return None
-        return min(paid) / (MONTH_H if "unit" in meter else 1)
+def cost(
+    topology: Topology, options: Options, workload: Workload, deployments: int
+) -> Cost:
+    """Estimate what all deployments cost: machines, disks, addresses, gateways, and data transfer.
 
-    def transfer(self, path: str, source: str, target: str) -> float | None:
-        """Return the price of a GB from one region to the other by a path, out and in."""
-        if (declared := self.declared.get(f"transfer {path}")) is not None:
-            return declared
-        meters = PLACED[path].meters if path in PLACED else ()
-        if meters is None:
-            return None
-        total = 0.0
-        for meter in meters:
-            if meter.far and source == target:
-                continue
-            region = {"client": source, "server": target}.get(meter.end)
-            place = zone_of(region) if region and meter.zoned else region
-            if region and place is None:
+    Declared prices override the list.
+    """
+    place_s = PLACE_S["gateway" if topology.gateways else "vm"]
+    hours = (workload.measuring_s + deployments * place_s) / 3600
+    total: dict[str, float] = defaultdict(float)
+    parts, unknown, reached = [], [], True
+    for declared, name, quantity, kind, ask in _items(topology, workload.traffic):
+        price = options.prices.get(declared)
+        if price is None and reached:
+            try:
+                price = ask()
+            except _UnreachableError:
+                reached = False
+        if price is None:
+            unknown.append(name)
+            continue
+        total[kind] += quantity * price
+        times, unit = (1.0, "GB") if kind == "transfer" else (hours, "×")
+        if price:
+            amount = f"{quantity * price * times:.2f} {CURRENCY}"
+            parts.append(f"{quantity:,.0f} {unit} {name}: {amount}")
+    transfer = total.pop("transfer", 0.0)
+    running_h = sum(total.values())
+    return Cost(
+        hours=hours,
+        running_h=running_h,
+        idle_h=running_h - total["vm"],
+        transfer=transfer,
+        parts=tuple(parts),
+        unknown=tuple(unknown),
+        reached=reached,
+    )
+
+
+def source(estimate: Cost) -> str:
+    """Return where prices come from."""
+    if not estimate.reached:
+        return f"the price list could not be reached ({PRICES_URL})"
+    today = dt.datetime.now(dt.UTC).date().isoformat()
+    return f"list prices of {today}, and those of hosts.options.prices"
+
+
+def _items(
+    topology: Topology, traffic: Mapping[tuple[str, str], float]
+) -> Iterator[_Item]:
+    for (what, region, kind), n in sorted(paid(topology).items()):
+        yield what, f"{what} in {region}", n, kind, partial(_hour, what, region, kind)
+    sendable: Counter[tuple[str, str, str]] = Counter()
+    for (client, server), sent in traffic.items():
+        regions = topology.vm(client).region, topology.vm(server).region
+        sendable[topology.paths[client, server], *regions] += round(sent)
+    for way, sent in sorted((+sendable).items()):
+        name = f"transfer {way[0]}"
+        yield name, name, sent / 1e9, "transfer", partial(_gigabyte, *way)
+
+
+def _hour(what: str, region: str, kind: str) -> float | None:
+    """The price of an hour; None if there is none."""
+    meter = _TABLE["meters"][kind]
+    sku = _TABLE["skus"].get(what, what)
+    where = {key: value.format(sku) for key, value in meter["where"].items()}
+    if not meter.get("everywhere"):
+        where["armRegionName"] = region
+    unit, name = meter.get("unit", "1 Hour"), meter["name"].format(re.escape(sku))
+    # of a price by steps, the first that is not free
+    paid = [price for price in _listed(where, unit, name, region) if price > 0]
+    if not paid:
+        return None
+    return min(paid) / (MONTH_H if "unit" in meter else 1)
+
+
+def _gigabyte(path: str, source: str, target: str) -> float | None:
+    """The price of a GB from one region to the other by a path, out and in."""
+    meters = PLACED[path].meters
+    if meters is None:
+        return None
+    total = 0.0
+    for meter in meters:
+        if meter.far and source == target:
+            continue
+        where = {"serviceName": meter.service}
+        if region := {"client": source, "server": target}.get(meter.end):
+            place = zone_of(region) if meter.zoned else region
+            if place is None:
                 return None
-            where = {"serviceName": meter.service}
-            if place:
-                where["armRegionName"] = place
-            # the highest price that matches: a cap must not be too low
-            matching = self._listed(where, "1 GB", meter.name, source)
-            if not matching:
-                return None
-            total += max(matching)
-        return total
-
-    def _listed(
-        self, where: Mapping[str, str], unit: str, meter: str, near: str
-    ) -> list[float]:
-        """Prices of the list; none once it did not answer."""
-        if not self.reached:
-            return []
-        try:
-            return _listed(where, unit, meter, near)
-        except _UnreachableError:
-            self.reached = False
-            return []
+            where["armRegionName"] = place
+        # the highest price that matches: a cap must not be too low
+        matching = _listed(where, "1 GB", meter.name, source)
+        if not matching:
+            return None
+        total += max(matching)
+    return total
 
 
 def zone_of(region: str) -> str | None:
@@ -270,11 +225,9 @@ def _listed(where: Mapping[str, str], unit: str, meter: str, near: str) -> list[
         items += page.get("Items", [])
         url = page.get("NextPageLink")
     if "armRegionName" not in where:
-        by_region: dict[str, list[dict[str, Any]]] = {}
-        for item in items:
-            by_region.setdefault(item.get("armRegionName", ""), []).append(item)
-        usual = by_region.get("Global") or by_region.get("") or items
-        items = by_region.get(near) or usual
+        known = {item.get("armRegionName") for item in items}
+        region = next((r for r in (near, "Global", "") if r in known), None)
+        items = [i for i in items if region in (None, i.get("armRegionName"))]
     prices = []
     for item in items:
         is_unit = item.get("unitOfMeasure") == unit

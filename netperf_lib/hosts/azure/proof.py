@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +11,6 @@ from ...experiment.deployment import Host, Proof
 from ..guests import accelerated, guest_proofs
 from . import az as az_module
 from .az import Runs, Zones, find
-from .groups import clock_s, pause
 from .topology import Topology, Vm
 
 CONNECTED_S = 300
@@ -27,19 +27,13 @@ Guests = Mapping[str, Mapping[str, Any] | str]
 """Host to its facts, or to the reason why there are none."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Placed:
     """One VM as the cloud describes it."""
 
-    name: str
-    region: str
-    zone: str | None
-    zone_physical: str | None
-    vm_size: str
-    ppg: str | None
-    colocation: str
-    """Colocation status of its proximity placement group."""
-    accelerated: bool | None
+    facts: Mapping[str, Any]
+    """Fields of a host: region, zones, size, group; none if the cloud does not list it."""
+    proofs: Sequence[Proof]
     power: str = ""
     """As Azure shows it, for example ``VM running``."""
 
@@ -49,127 +43,104 @@ class Placed:
         return bool(self.power) and self.power not in ("VM running", "VM starting")
 
 
-def observe(az: Runs, group: str, zones: Zones) -> dict[str, Placed]:
-    """Return the cloud's description of the VMs in a resource group, by name.
-
-    `zones` is what `locations` returned.
-    """
-
-    def listed(*kind: str, details: bool = False) -> list[dict[str, Any]]:
-        more = ("--show-details",) if details else ()
-        return find(az, *kind, "list", "--resource-group", group, *more) or []
-
-    nics = {nic["id"].lower(): nic for nic in listed("network", "nic")}
-    vms: dict[str, Placed] = {}
-    for vm in listed("vm", details=True):
-        interfaces = vm["networkProfile"]["networkInterfaces"]
-        first = max(interfaces, key=lambda interface: bool(interface.get("primary")))
-        nic = nics.get(first["id"].lower(), {})
-        ppg = (vm.get("proximityPlacementGroup") or {}).get("id") or ""
-        zone = (vm.get("zones") or [None])[0]
-        vms[vm["name"]] = Placed(
-            name=vm["name"],
-            region=vm["location"],
-            zone=zone,
-            zone_physical=zones.get(vm["location"], {}).get(zone or ""),
-            vm_size=vm["hardwareProfile"]["vmSize"],
-            ppg=ppg.rsplit("/", 1)[-1] or None,
-            colocation=_colocation(az, ppg) if ppg else "",
-            accelerated=nic.get("enableAcceleratedNetworking"),
-            power=vm.get("powerState") or "",
-        )
-    return vms
-
-
-def _colocation(az: Runs, ppg: str) -> str:
-    """Colocation status of a group; an empty one says that it is aligned, of nothing."""
-    shown = find(az, "ppg", "show", "--include-colocation-status", "--ids", ppg) or {}
-    status = (shown.get("virtualMachines") and shown.get("colocationStatus")) or {}
-    return str(status.get("displayStatus") or "unknown")
-
-
 def cloud(
     az: Runs, group: str, topology: Topology, zones: Zones
 ) -> tuple[dict[str, Placed], list[Proof]]:
     """Return what the cloud says of VMs, and proofs of the connections of gateways.
 
     Azure may show for a while what was there before, so it is asked until all is proven, for a
-    time.
+    time. `zones` is what `locations` returned.
     """
-    end = clock_s() + (CONNECTED_S if topology.connections else az_module.CLOCK.lag_s)
+    end = time.monotonic() + (CONNECTED_S if topology.connections else az_module.LAG_S)
     while True:
-        placed = observe(az, group, zones)
+        placed = observe(az, group, topology, zones)
         links = list(_links(az, group, topology))
         proofs = [*links]
-        for vm in topology.vms:
-            proofs += _vm_proofs(vm, placed)
-        if clock_s() >= end or all(proof.holds for proof in proofs):
+        for vm in placed.values():
+            proofs += vm.proofs
+        if time.monotonic() >= end or all(proof.holds for proof in proofs):
             return placed, links
-        pause()
+        time.sleep(az_module.POLL_S)
 
 
-def _vm_proofs(vm: Vm, placed: Mapping[str, Placed]) -> list[Proof]:
-    seen = placed.get(vm.name)
-    if seen is None:
-        return [
-            Proof(
-                "the VM exists", False, f"the cloud does not list {vm.name}", factor=True
-            )
-        ]
-    return cloud_proofs(vm, seen)
+def observe(az: Runs, group: str, topology: Topology, zones: Zones) -> dict[str, Placed]:
+    """Return the cloud's description of each declared VM, with proofs, by name."""
+    within = ("list", "--resource-group", group)
+    nics = {nic["id"].lower(): nic for nic in find(az, "network", "nic", *within) or ()}
+    shown = {vm["name"]: vm for vm in find(az, "vm", *within, "--show-details") or ()}
+    placed = {}
+    for wanted in topology.vms:
+        if wanted.name not in shown:
+            evidence = f"the cloud does not list {wanted.name}"
+            missing = Proof("the VM exists", False, evidence, factor=True)
+            placed[wanted.name] = Placed({}, [missing])
+            continue
+        vm = shown[wanted.name]
+        ppg = (vm.get("proximityPlacementGroup") or {}).get("id") or ""
+        (zone,) = vm.get("zones") or [None]
+        facts = {
+            "region": vm["location"],
+            "vm_size": vm["hardwareProfile"]["vmSize"],
+            "zone": zone,
+            "zone_physical": zones.get(vm["location"], {}).get(zone or ""),
+            "ppg": ppg.rpartition("/")[2] or None,
+        }
+        interface = vm["networkProfile"]["networkInterfaces"][0]["id"].lower()
+        asked = nics.get(interface, {}).get("enableAcceleratedNetworking")
+        proofs = _claims(wanted, facts | {"accelerated": asked})
+        if wanted.ppg:
+            proofs.append(_together(az, wanted.ppg, ppg))
+        placed[wanted.name] = Placed(facts, proofs, vm.get("powerState") or "")
+    return placed
+
+
+def _claims(wanted: Vm, facts: Mapping[str, Any]) -> list[Proof]:
+    proofs = []
+    for field, label in CLAIMS.items():
+        actual, level = facts[field], getattr(wanted, field)
+        words = {True: "on", False: "off", "": "none"}.get(level, level)
+        holds = (actual or None) == (level or None)
+        proofs.append(Proof(f"{label} {words}", holds, f"Azure: {actual}", factor=True))
+    return proofs
+
+
+def _together(az: Runs, name: str, ppg: str) -> Proof:
+    """Whether a group is aligned; an empty one says that it is, of nothing."""
+    show = ("ppg", "show", "--include-colocation-status", "--ids", ppg)
+    shown = (ppg and find(az, *show)) or {}
+    status = (shown.get("virtualMachines") and shown.get("colocationStatus")) or {}
+    words = str(status.get("displayStatus") or "unknown")
+    holds = {"aligned": True, "unknown": None}.get(words.lower(), False)
+    text = f"{name} keeps its members together"
+    return Proof(text, holds, f"colocation {words}", factor=True)
+
+
+def _links(az: Runs, group: str, topology: Topology) -> Iterator[Proof]:
+    """Proofs of the connections of gateways; other ways are proven by the guests' paths."""
+    sku = {gateway["name"]: gateway["sku"] for gateway in topology.gateways}
+    show = ("network", "vpn-connection", "show", "--resource-group", group, "--name")
+    for link in topology.connections:
+        shown = find(az, *show, link["name"]) or {}
+        status = str(shown.get("connectionStatus"))
+        known = {"Connected": True, "NotConnected": False, "Connecting": False}
+        text = f"gateway {link['one']} is connected with {link['other']}"
+        evidence = f"connection {status}, SKU {sku[link['one']]}"
+        yield Proof(text, known.get(status), evidence, factor=True)
 
 
 def proven(
     topology: Topology,
     placed: Mapping[str, Placed],
-    hosts: tuple[Host, ...],
-    facts: Guests,
-) -> tuple[Host, ...]:
-    """Return the hosts with proofs, holding or not, from the cloud and the guests' `facts`."""
-    out = []
+    hosts: Iterable[Host],
+    guests: Guests,
+) -> Iterator[Host]:
+    """Yield the hosts with proofs, holding or not, from the cloud and the guests."""
     for host in hosts:
-        vm, guest = topology.vm(host.name), facts[host.name]
-        proofs = _vm_proofs(vm, placed)
-        if vm.name in placed:
-            # newer sizes are accelerated whatever the interface asks for
-            names = ("region", "zone", "zone_physical", "ppg", "vm_size")
-            known = {name: getattr(placed[vm.name], name) for name in names}
-            host = replace(host, **known, accelerated=accelerated(guest))
-        proofs += guest_proofs(vm.accelerated, guest)
-        out.append(replace(host, proofs=tuple(proofs)))
-    return tuple(out)
-
-
-def cloud_proofs(wanted: Vm, vm: Placed) -> list[Proof]:
-    """Return proofs from the cloud's description."""
-    out = []
-    for field, label in CLAIMS.items():
-        actual, level = getattr(vm, field), getattr(wanted, field)
-        words = {True: "on", False: "off", None: "none", "": "none"}.get(level, level)
-        holds = (actual or None) == (level or None)
-        out.append(Proof(f"{label} {words}", holds, f"Azure: {actual}", factor=True))
-    if wanted.ppg:
-        together = {"aligned": True, "unknown": None}.get(vm.colocation.lower(), False)
-        text = f"{wanted.ppg} keeps its members together"
-        out.append(Proof(text, together, f"colocation {vm.colocation}", factor=True))
-    return out
-
-
-def _links(az: Runs, group: str, topology: Topology) -> Iterable[Proof]:
-    """Proofs of the connections of gateways; other ways are proven by the guests' paths."""
-    within = ("--resource-group", group)
-    sku = {g["name"]: g["sku"] for g in topology.gateways}
-    for c in topology.connections:
-        shown = (
-            find(az, "network", "vpn-connection", "show", *within, "--name", c["name"])
-            or {}
-        )
-        status = str(shown.get("connectionStatus"))
-        holds = {"Connected": True, "NotConnected": False, "Connecting": False}.get(
-            status
-        )
-        text = f"gateway {c['one']} is connected with {c['other']}"
-        yield Proof(text, holds, f"connection {status}, SKU {sku[c['one']]}", factor=True)
+        vm, guest = placed[host.name], guests[host.name]
+        proofs = *vm.proofs, *guest_proofs(topology.vm(host.name).accelerated, guest)
+        # newer sizes are accelerated whatever the interface asks for
+        facts = {**vm.facts, "accelerated": accelerated(guest)}
+        yield replace(host, **facts if vm.facts else {}, proofs=proofs)
 
 
 def path_proofs(

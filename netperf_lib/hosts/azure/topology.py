@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from operator import attrgetter, itemgetter
 from typing import Any
 
 from ...errors import ExperimentError
 from ...experiment.model import Experiment, Pair
-from ...experiment.placements import AT_BALANCER, AT_PUBLIC, PLACED, PLACEMENTS
-from .options import Options, VmOptions
+from ...experiment.placements import AT_PUBLIC, PLACED, PLACEMENTS, Placement
+from .options import Options
 
 HOME_NETWORK = "home"
 ALWAYS_ACCELERATED = re.compile(r"Standard_(?!DC|EC)[A-Z].*_v([5-9]|\d\d)")
@@ -41,7 +39,6 @@ class Vm:
     """Logical zone, or ""."""
     vm_size: str
     network: str = HOME_NETWORK
-    subnet: str = "hosts"
     accelerated: bool = True
     ppg: str = ""
     address: str = ""
@@ -69,21 +66,16 @@ class Topology:
         return {vm.name: vm for vm in self.vms}[name]
 
     @property
-    def balanced(self) -> list[Vm]:
-        """VMs behind a load balancer."""
-        return [vm for vm in self.vms if vm.address == AT_BALANCER]
+    def behind_nat(self) -> list[TemplateRow]:
+        """Networks behind a NAT gateway."""
+        return [network for network in self.networks if network["nat"]]
 
     @property
-    def regions(self) -> list[str]:
-        """Regions, home first."""
-        return list(dict.fromkeys(v.region for v in self.vms))
-
-    def public_addresses(self, public: bool) -> list[str]:
-        """Return the region of each public address: VPN and NAT gateways, and `public` VMs."""
-        behind_nat = filter(itemgetter("nat"), self.networks)
-        regions = [row["region"] for row in (*self.gateways, *behind_nat)]
-        if public:
-            regions += map(attrgetter("region"), self.vms)
+    def addresses(self) -> list[str]:
+        """The region of each public address; there are none in an existing subnet."""
+        regions = [row["region"] for row in (*self.gateways, *self.behind_nat)]
+        if self.networks[0]["prefix"]:
+            regions += [vm.region for vm in self.vms]
         return regions
 
     def values(self) -> dict[str, list[Any]]:
@@ -91,10 +83,6 @@ class Topology:
         parts = asdict(self)
         del parts["paths"]
         return parts
-
-    def text(self) -> str:
-        """Return all parts, to compare with those created earlier."""
-        return json.dumps(self.values())
 
 
 class _Needs(TemplateRow):
@@ -111,23 +99,22 @@ class _Needs(TemplateRow):
                     "name another host in one of them"
                 )
 
-    def level(self, what: str, default: Any) -> Any:
+    def level(self, what: str, default: str = "") -> Any:
         """Return what it needs."""
         return self.get(what, (default, ""))[0]
 
 
 def alternatives(experiment: Experiment, options: Options) -> list[Topology]:
     """Return what is declared, then what else is allowed after a capacity failure, each once."""
-    declared = topology(experiment, options)
-    found = {declared.text(): declared}
+    found = [topology(experiment, options)]
     zones = options.zones
-    turns = range(1, len(zones)) if options.alternative_zones else ()
-    for turn in turns:
+    for turn in range(1, len(zones)) if options.alternative_zones else ():
         turned = options.model_copy(update={"zones": zones[turn:] + zones[:turn]})
         with contextlib.suppress(ExperimentError):
             other = topology(experiment, turned)
-            found.setdefault(other.text(), other)
-    return list(found.values())
+            if other not in found:
+                found.append(other)
+    return found
 
 
 def topology(experiment: Experiment, options: Options) -> Topology:
@@ -136,113 +123,109 @@ def topology(experiment: Experiment, options: Options) -> Topology:
     A client is in the home network, in the first zone; each server is where the placement of its
     pair puts it, relative to the client; `options.vms` overrides region, zone and size of a VM.
     """
-    for pair in experiment.pairs:
-        if problem := next(_problems(options, pair), None):
-            raise ExperimentError(f"{experiment.name}: {_who(pair)}: {problem}")
+    try:
+        return _joined(experiment.pairs, options, _vms(experiment.pairs, options))
+    except ExperimentError as error:
+        raise ExperimentError(f"{experiment.name}: {error}") from None
+
+
+def _vms(pairs: Sequence[Pair], options: Options) -> dict[str, Vm]:
+    """The VMs by name, in the order of the pairs."""
     needs: dict[str, _Needs] = {}
-    for pair in experiment.pairs:
+    for pair in pairs:
         needs.setdefault(pair.client, _Needs())
         needs.setdefault(pair.server, _Needs())
-    if problem := next(_misnamed(needs), None):
-        raise ExperimentError(f"{experiment.name}: {problem}")
+    _check_names(needs)
     for name, own in options.vms.items():
         if name not in needs:
             raise ExperimentError(
-                f"{experiment.name}: hosts.options.vms names {name!r}, which is in no pair "
+                f"hosts.options.vms names {name!r}, which is in no pair "
                 f"(hosts: {', '.join(needs)})"
             )
         needs[name].add(f"hosts.options.vms.{name}", **own.model_dump(exclude_none=True))
-    for pair in experiment.pairs:
-        _apply(pair, needs[pair.client], needs[pair.server], options)
-    vms = {name: _vm(name, need, options) for name, need in needs.items()}
-    for vm in vms.values():
-        if problem := next(_unsuitable(vm, options), None):
-            raise ExperimentError(f"{experiment.name}: host {vm.name!r} {problem}")
-    return _joined(experiment, options, vms)
+    for pair in pairs:
+        who = f"pair {pair.client} → {pair.server}, {pair.placement}"
+        _apply(who, pair, needs[pair.client], needs[pair.server], options)
+    usual = Vm("", options.region, "".join(options.zones[:1]), options.vm_size)
+    vms = {}
+    for name, need in needs.items():
+        levels = {what: value for what, (value, _) in need.items()}
+        vm = replace(usual, **levels | {"name": name, "ppg": ""})
+        if need.level("ppg"):
+            group = "-".join(filter(None, ("ppg", vm.region, vm.zone)))
+            vm = replace(vm, ppg=group)
+        _check_size(vm, options)
+        vms[name] = vm
+    return vms
 
 
-def _misnamed(names: Iterable[str]) -> Iterator[str]:
-    """Which hosts cannot have their names in Azure, which does not distinguish case."""
+def _check_names(names: Iterable[str]) -> None:
+    """Refuse hosts that cannot have their names in Azure, which does not distinguish case."""
     known: dict[str, str] = {}
     for name in names:
         if not HOST_NAME.fullmatch(name):
-            yield (
+            raise ExperimentError(
                 f"host {name!r} cannot be a VM of Azure: a name has 1 to 60 letters, digits and "
                 "hyphens, and neither begins nor ends with a hyphen"
             )
         other = known.setdefault(name.lower(), name)
         if other != name:
-            yield f"hosts {other!r} and {name!r} have one name in Azure; name one differently"
+            raise ExperimentError(
+                f"hosts {other!r} and {name!r} have one name in Azure; name one differently"
+            )
 
 
-def _unsuitable(vm: Vm, options: Options) -> Iterator[str]:
-    """Why a VM cannot have its size, and what to do about it."""
+def _check_size(vm: Vm, options: Options) -> None:
+    """Refuse a size that a VM cannot have."""
     if not vm.accelerated and ALWAYS_ACCELERATED.fullmatch(vm.vm_size):
-        yield (
-            "should have accelerated networking off, "
+        raise ExperimentError(
+            f"host {vm.name!r} should have accelerated networking off, "
             f"but size {vm.vm_size} is always accelerated; choose a size of version 4 or 3, "
             "for example Standard_D8s_v4, for all hosts that are compared"
         )
-    arm = bool(ARM.fullmatch(vm.vm_size))
-    if arm != ("arm64" in options.image.lower()):
-        processor, other = ("an Arm", "server-arm64") if arm else ("an x86", "server")
-        yield (
-            f"has size {vm.vm_size} with {processor} processor, for which image {options.image} is "
-            "not; give hosts.options.image one, for example "
+    is_arm = bool(ARM.fullmatch(vm.vm_size))
+    if is_arm != ("arm64" in options.image.lower()):
+        processor, other = ("an Arm", "server-arm64") if is_arm else ("an x86", "server")
+        raise ExperimentError(
+            f"host {vm.name!r} has size {vm.vm_size} with {processor} processor, for which image "
+            f"{options.image} is not; give hosts.options.image one, for example "
             f"Canonical:ubuntu-24_04-lts:{other}:latest"
         )
 
 
-def _who(pair: Pair) -> str:
-    return f"pair {pair.client} → {pair.server}, {pair.placement}"
-
-
-def _problems(options: Options, pair: Pair) -> Iterator[str]:
-    """Why a pair cannot be placed, and what to do about it."""
-    rule = PLACEMENTS.get(pair.placement)
-    if rule is None or not rule.meaning:
-        yield (
-            rule and rule.retired
-        ) or f"unknown placement for Azure (known: {', '.join(PLACED)})"
-        return
-    unknown = VmOptions()
-    client = options.vms.get(pair.client, unknown)
-    server = options.vms.get(pair.server, unknown)
-    is_known = options.remote_region or client.region or server.region
-    if rule.far == "always" and not is_known:
-        yield f"set hosts.options.remote_region, or the region of {pair.server} in vms"
-    if options.subnet and (rule.network or rule.client_network or rule.subnet != "hosts"):
-        yield (
-            "hosts.options.subnet is an existing network, in which this cannot be made; "
+def _rule(who: str, pair: Pair, options: Options) -> Placement:
+    """The entry of a pair's placement, if it can be created."""
+    rule = PLACEMENTS.get(pair.placement, Placement())
+    if not rule.meaning:
+        unknown = f"unknown placement for Azure (known: {', '.join(PLACED)})"
+        raise ExperimentError(f"{who}: {rule.retired or unknown}")
+    if options.subnet and (rule.network or rule.client_network):
+        raise ExperimentError(
+            f"{who}: hosts.options.subnet is an existing network, in which this cannot be made; "
             "remove subnet, or list VMs of your own as an inventory"
         )
+    return rule
 
 
-def _apply(pair: Pair, client: _Needs, server: _Needs, options: Options) -> None:
-    who, rule = _who(pair), PLACED[pair.placement]
+def _apply(
+    who: str, pair: Pair, client: _Needs, server: _Needs, options: Options
+) -> None:
+    rule = _rule(who, pair, options)
     for what in ("accelerated", "tcp_buffer_bytes"):
         if (value := getattr(pair, what)) is not None:
             client.add(who, **{what: value})
             server.add(who, **{what: value})
     server.add(who, address=rule.address)
-    usual = options.remote_region or options.region
+    if rule.grouped:
+        client.add(who, ppg=True)
+    if rule.grouped is not None:
+        # the client may be in the group for the sake of another pair
+        server.add(who, ppg=rule.grouped)
     if rule.far:
-        if client.level("network", HOME_NETWORK) == _far(
-            rule.network, client.level("region", usual), usual
-        ):
-            # the way back: the client is the far one, by an earlier pair
-            server.add(who, network=HOME_NETWORK)
-            return
-        region = server.level("region", usual)
-        client.add(who, network=rule.client_network or HOME_NETWORK)
-        server.add(who, network=_far(rule.network, region, usual), region=region)
-        if region != client.level("region", options.region):
-            server.setdefault("zone", ("", who))
+        _apply_far(who, rule, client, server, options)
         return
     client.add(who, network=client.level("network", HOME_NETWORK))
     server.add(who, network=rule.network or HOME_NETWORK)
-    if rule.subnet != "hosts":
-        server.add(who, subnet=rule.subnet)
     home = zone = client.level("zone", "".join(options.zones[:1]))
     if rule.other_zone:
         others = [zone for zone in options.zones if zone != home]
@@ -254,11 +237,29 @@ def _apply(pair: Pair, client: _Needs, server: _Needs, options: Options) -> None
             )
     if zone:
         server.add(who, zone=zone)
-    if rule.grouped:
-        client.add(who, ppg=True)
-    if rule.grouped is not None:
-        # the client may be in the group for the sake of another pair
-        server.add(who, ppg=rule.grouped)
+
+
+def _apply_far(
+    who: str, rule: Placement, client: _Needs, server: _Needs, options: Options
+) -> None:
+    """Put the server into another region, in no zone, unless the client is there already."""
+    if rule.far == "always" and not (
+        options.remote_region or client.level("region") or server.level("region")
+    ):
+        raise ExperimentError(
+            f"{who}: set hosts.options.remote_region, or the region of the server in vms"
+        )
+    usual = options.remote_region or options.region
+    there = client.level("region", usual)
+    if client.level("network") == _far(rule.network, there, usual):
+        # the way back: the client is the far one, by an earlier pair
+        server.add(who, network=HOME_NETWORK)
+        return
+    region = server.level("region", usual)
+    client.add(who, network=rule.client_network or HOME_NETWORK)
+    server.add(who, network=_far(rule.network, region, usual), region=region)
+    if region != client.level("region", options.region):
+        server.setdefault("zone", ("", who))
 
 
 def _far(network: str, region: str, usual: str) -> str:
@@ -266,44 +267,38 @@ def _far(network: str, region: str, usual: str) -> str:
     return network if region == usual else f"{network}-{region}"
 
 
-def _vm(name: str, need: _Needs, options: Options) -> Vm:
-    vm = Vm(name, options.region, "".join(options.zones[:1]), options.vm_size)
-    vm = replace(vm, **{what: value for what, (value, _) in need.items()})
-    if not vm.ppg:
-        return replace(vm, ppg="")
-    return replace(vm, ppg="-".join(filter(None, ("ppg", vm.region, vm.zone))))
-
-
-def _joined(experiment: Experiment, options: Options, vms: dict[str, Vm]) -> Topology:
-    networks = _networks(experiment, options, vms)
-    peerings: list[tuple[str, str]] = []
-    admitted: list[tuple[str, str]] = []
+def _joined(pairs: Sequence[Pair], options: Options, vms: dict[str, Vm]) -> Topology:
+    networks = _networks(options, vms.values())
+    # a dictionary keeps the order, and each once
+    peerings: dict[tuple[str, str], None] = {}
+    admitted: dict[tuple[str, str], None] = {}
     gateways: dict[str, TemplateRow] = {}
-    connections: dict[tuple[str, str], TemplateRow] = {}
-    for pair in experiment.pairs:
+    connections: dict[str, TemplateRow] = {}
+    for pair in pairs:
         rule = PLACED[pair.placement]
         ends = [networks[vms[name].network] for name in (pair.client, pair.server)]
         a, b = (end["name"] for end in ends)
         if rule.peered and a != b:
-            peerings += [(a, b), (b, a)]
+            peerings |= {(a, b): None, (b, a): None}
         if rule.address == AT_PUBLIC:
             # a NAT gateway precedes the client's own address
-            admitted.append((b, f"ip-nat-{a}" if ends[0]["nat"] else f"ip-{pair.client}"))
+            source = f"nat-{a}" if ends[0]["nat"] else pair.client
+            admitted[b, f"ip-{source}"] = None
         for mine, far in (ends, ends[::-1]) if rule.gateway else ():
             one, other = (f"{pair.placement}-{end['name']}" for end in (mine, far))
             place = {"name": one, "network": mine["name"], "region": mine["region"]}
             gateways[one] = place | {"kind": rule.gateway, "sku": options.vpn_sku}
             link = {"name": f"cn-{one}-{other}", "one": one, "other": other}
-            connections[one, other] = place | link
+            connections[link["name"]] = place | link
     return Topology(
         vms=list(vms.values()),
         networks=list(networks.values()),
         ppgs=_groups(vms.values()),
-        peerings=list(dict.fromkeys(peerings)),
         gateways=list(gateways.values()),
         connections=list(connections.values()),
-        admitted=list(dict.fromkeys(admitted)),
-        paths={(p.client, p.server): p.placement for p in experiment.pairs},
+        peerings=list(peerings),
+        admitted=list(admitted),
+        paths={(p.client, p.server): p.placement for p in pairs},
     )
 
 
@@ -318,13 +313,11 @@ def _groups(vms: Iterable[Vm]) -> list[TemplateRow]:
     return list(rows.values())
 
 
-def _networks(
-    experiment: Experiment, options: Options, vms: dict[str, Vm]
-) -> dict[str, TemplateRow]:
+def _networks(options: Options, vms: Iterable[Vm]) -> dict[str, TemplateRow]:
     blocks = options.address_space.subnets(new_prefix=23)
-    behind_nat = set(map(attrgetter("client_network"), PLACEMENTS.values()))
+    behind_nat = {rule.client_network for rule in PLACED.values()} - {""}
     rows: dict[str, TemplateRow] = {}
-    for vm in vms.values():
+    for vm in vms:
         if vm.network not in rows:
             prefix = "" if options.subnet else str(next(blocks))
             nat = vm.network in behind_nat
@@ -332,7 +325,7 @@ def _networks(
             rows[vm.network] = row
         if vm.region != rows[vm.network]["region"]:
             raise ExperimentError(
-                f"{experiment.name}: hosts of virtual network {vm.network} are in {vm.region} "
+                f"hosts of virtual network {vm.network} are in {vm.region} "
                 f"and in {rows[vm.network]['region']}"
             )
     return rows

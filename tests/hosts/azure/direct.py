@@ -20,7 +20,7 @@ class Clock:
     def __init__(self):
         self.time = 0.0
 
-    def now(self):
+    def monotonic(self):
         return self.time
 
     def sleep(self, seconds):

@@ -72,7 +72,7 @@ def npl(world, folder):
     base = world.emulator.base
     pace = (
         "from netperf_lib.hosts.azure import az, groups, prices; "
-        "az.CLOCK = az.Clock(0.2, lag_s=0); groups.LOOKS_S = 0; "
+        "az.POLL_S, az.LAG_S, groups.LOOKS_S = 0.2, 0, 0; "
         f"prices.PRICES_URL, prices.ADDRESS_URL = '{base}/prices', '{base}/address'"
     )
     return program(folder, pace, world.python)
@@ -131,7 +131,6 @@ def same_as_the_real_az(world, group):
     within = f"--resource-group {group}"
     for command in (
         f"rest --method get --url {BASE}/locations?api-version=2022-12-01",
-        "network list-usages --location westeurope",
         "group list --tag netperf-experiment",
         f"deployment group list {within}",
         f"deployment group show {within} --name npl-1",

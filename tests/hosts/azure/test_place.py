@@ -30,11 +30,10 @@ EVERY = (
     *(
         "c p ppg",
         "c z same-zone",
-        "c o other-subnet",
         "c x cross-zone",
         "d y same-zone off",
     ),
-    *("c r cross-region", "c q global-peering", "c v vnet-peering", "c l standard-lb"),
+    *("c r cross-region", "c v vnet-peering", "c l standard-lb"),
     *("c i public-ip", "g n nat-gateway", "c w vpn"),
 )
 
@@ -111,9 +110,9 @@ def test_a_404_after_the_start_is_not_the_end(placed, cloud, asked, code):
 def test_a_normal_removal_is_not_slower(placed, az, cloud, clock):
     cloud.lag = None
     placed.up()
-    before = clock.now()
+    before = clock.monotonic()
     placed.remove()
-    assert clock.now() - before <= 20
+    assert clock.monotonic() - before <= 20
     assert not [c for c in az.commands if "cancel" in c]
 
 
@@ -244,7 +243,7 @@ def test_what_does_not_hold_is_flagged(placed, cloud, monkeypatch):
 
 def test_the_subscription_of_a_deployment_is_kept(placed, az, clock, tmp_path):
     first = placed.up()
-    elsewhere = az.clouds[OTHER] = Cloud(step_s=4, clock=clock.now)
+    elsewhere = az.clouds[OTHER] = Cloud(step_s=4, clock=clock.monotonic)
     az.selected = OTHER
     assert placed.up() == first
     assert not elsewhere.groups
@@ -257,7 +256,7 @@ def test_the_subscription_of_a_deployment_is_kept(placed, az, clock, tmp_path):
 
 @pytest.mark.parametrize("index", range(1, 9))
 def test_what_is_selected_meanwhile_changes_nothing(placed, az, cloud, clock, index):
-    elsewhere = az.clouds[OTHER] = Cloud(step_s=4, clock=clock.now)
+    elsewhere = az.clouds[OTHER] = Cloud(step_s=4, clock=clock.monotonic)
 
     def select(now, _):
         az.selected = OTHER if now >= index else az.selected
@@ -275,7 +274,7 @@ def test_that_nothing_is_left_names_the_subscription_that_was_asked(az):
 
 def test_what_is_asked_for_leftovers_is_one_subscription(placed, az, clock):
     placed.up()
-    az.clouds[OTHER] = Cloud(step_s=4, clock=clock.now)
+    az.clouds[OTHER] = Cloud(step_s=4, clock=clock.monotonic)
     identity, name = azure.subscription()
     az.selected = OTHER
     assert (identity, name) == (SUBSCRIPTION, "emulated")
@@ -354,7 +353,7 @@ def test_a_resource_that_cannot_be_deleted_yet_is_waited_for(
 ):
     placed.up("c w vpn")
     where = next(w for w in cloud.resources if "virtualnetworkgateways" in w)
-    cloud.kept[where] = clock.now() + minutes * 60
+    cloud.kept[where] = clock.monotonic() + minutes * 60
     placed.remove()
     assert "is not gone yet" in capsys.readouterr().err
 
@@ -416,7 +415,7 @@ def test_capacity_found_later_leads_to_the_next_alternative(placed, cloud, code)
             fault("RequestDisallowedByPolicy", "resource", NIC),
             "an exemption from a policy or lock",
         ),
-        (fault("401-expired-token", match="GET .*usages"), "run `az login`"),
+        (fault("401-expired-token", match="POST .*/validate"), "run `az login`"),
         (fault("quota-total-regional-cores", "resource", VM), "quota is raised"),
         (Fault("request", "PUT .*deployments/npl-1", 404, "InvalidX", "y"), "InvalidX"),
     ],
