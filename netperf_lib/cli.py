@@ -479,7 +479,7 @@ def _check_levels(folder: str, where: dict[str, str]) -> None:
     for name in where.keys() & runs.keys():
         levels = sort_levels(name, runs[name].unique())
         if factor(name).cast(where[name]) not in levels:
-            known = ", ".join(map(str, levels))
+            known = ", ".join(map(factor(name).written, levels))
             raise UsageError(f"{name} is never {where[name]!r} here; it is {known}")
 
 

@@ -52,12 +52,7 @@ def plan(
         price = source.cost(declared, workload=_workload(scheduled))
     except UsageError as error:
         raise UsageError(f"{experiment}: {error}") from None
-    return Preview(
-        plan=scheduled,
-        cost=price.words,
-        parts=price.parts,
-        creates=price.creates,
-    )
+    return Preview(plan=scheduled, price=price)
 
 
 def save_template(experiment: PathLike, folder: PathLike) -> Path:

@@ -62,7 +62,7 @@ def test_level_that_is_written_is_read(name):
     levels = ("1G", "800M", "0") if name == "bitrate" else LEVELS[kind]
 
     for level in (None, *levels, *factor.order):
-        written = factor.level_words(level)
+        written = factor.written(level)
         assert factor.cast(written) == level, written
 
 

@@ -633,7 +633,7 @@ def _runs_that_may_give(
         known = sort_levels(name, cast)
         strange = [one for one in wished(name, wish) if one not in known]
         if strange:
-            words = ", ".join(map(factor(name).level_words, known))
+            words = ", ".join(map(factor(name).written, known))
             raise NothingToReport(
                 f"{name} is never {strange[0]!r} in runs of {metric}; it is {words}"
             )

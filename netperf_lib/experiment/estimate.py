@@ -58,12 +58,18 @@ def traffic(plan: Plan) -> dict[tuple[str, str], float]:
     return {pair: sent for pair, sent in total.items() if sent}
 
 
-def fewest_rounds(experiment: Experiment) -> int:
-    """Return the rounds below which no contrast of one deployment can get a verdict.
+@dataclass(frozen=True)
+class Price:
+    """What the hosts of a measurement cost."""
 
-    However clear the difference.
-    """
-    return rounds_required(experiment.alpha, max(1, len(experiment.contrasts)))
+    words: str = ""
+    parts: tuple[str, ...] = ()
+    """What each part costs: hosts by hours, traffic by way."""
+    creates: tuple[str, ...] = ()
+    """What will exist, and for how long."""
+
+    def __str__(self) -> str:
+        return self.words
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -74,12 +80,8 @@ class Preview:
     """
 
     plan: Plan
-    cost: str | None = None
-    """Cost of the hosts during the measurement, in words."""
-    parts: tuple[str, ...] = ()
-    """What each part of the hosts and the traffic costs."""
-    creates: tuple[str, ...] = ()
-    """What will exist, and for how long."""
+    price: Price = Price()
+    """Cost of the hosts during the measurement."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON document: the plan and the estimates."""
@@ -88,9 +90,9 @@ class Preview:
             "conditions": self.plan.conditions,
             "duration_s": round(duration_s(self.plan), 1),
             "traffic_bytes": round(sum(traffic(self.plan).values())),
-            "cost": self.cost,
-            "cost_parts": list(self.parts),
-            "creates": list(self.creates),
+            "cost": self.price.words or None,
+            "cost_parts": list(self.price.parts),
+            "creates": list(self.price.creates),
             "notes": self.notes(),
         }
         return self.plan.to_dict() | {"estimates": estimates}
@@ -106,7 +108,8 @@ class Preview:
             "it if it is not yours"
             for file in _ssh_configs(e.hosts.options)
         ]
-        if e.contrasts and e.deployments == 1 and e.rounds < (fewest := fewest_rounds(e)):
+        fewest = rounds_required(e.alpha, max(1, len(e.contrasts)))
+        if e.contrasts and e.deployments == 1 and e.rounds < fewest:
             remarks.append(
                 f"{e.rounds} rounds give no verdict, however clear the difference: a family of "
                 f"{len(e.contrasts)} "
@@ -135,10 +138,11 @@ class Preview:
             if not all(t.advertised_bps for t in plan.trials):
                 words += f", without a declared bandwidth {ASSUMED}"
             lines.append(words)
-        if self.cost:
-            lines.append(f"cost: {self.cost}")
-        lines += [f"  {part}" for part in self.parts]
-        lines += [*self.creates, *(f"note: {note}" for note in self.notes())]
+        if self.price.words:
+            lines.append(f"cost: {self.price}")
+        lines += [f"  {part}" for part in self.price.parts]
+        lines += self.price.creates
+        lines += [f"note: {note}" for note in self.notes()]
         return "\n".join(lines)
 
     __repr__ = __str__  # what a notebook shows

@@ -18,9 +18,9 @@ from __future__ import annotations
 import ipaddress
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, TypeAlias
 
 from ..metrics import EVIDENCE, METRICS, format_value
@@ -49,7 +49,7 @@ def is_latency(test: str) -> bool:
     return _LATENCY.fullmatch(test) is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Factor:
     """What is known about one factor."""
 
@@ -57,6 +57,7 @@ class Factor:
     """Column in the table of runs."""
     label: str = ""
     """Its name in headings and on axes."""
+    _: KW_ONLY
     kind: Literal["text", "integer", "number", "flag"] = "text"
     """Type of a level."""
     role: Literal["condition", "host", "observed"] = "condition"
@@ -82,6 +83,11 @@ class Factor:
     """Factors that determine this one: naming one of them also names this one."""
     applies: Callable[[str, str], bool] = lambda _tool, _test: True
     """Whether the factor applies to a test, from the names of the tool and the test."""
+
+    @property
+    def _is_rate(self) -> bool:
+        """Whether a level is a rate, as text: ``1G``."""
+        return self.kind == "text" and self.unit == "bps"
 
     @property
     def always_splits(self) -> bool:
@@ -112,60 +118,54 @@ class Factor:
             return f"{title} {format_value(level, self.unit)}"
         return f"{title} {level:g}" if isinstance(level, float) else f"{title} {level}"
 
+    def written(self, level: Any) -> str:
+        """Return a level as people write it, and as `cast` reads it: ``16 MiB``, ``default``."""
+        level = plain(level)
+        if isinstance(self.words, Mapping) and level in self.words:
+            return self.words[level]
+        if level is None:
+            return "default" if self.null == "default" else "null"
+        if self.unit and not isinstance(level, str):
+            return format_value(level, self.unit)
+        return str(level)
+
     def cast(self, level: Any) -> Level:
         """Convert a level to the type of this factor.
 
         ``zone: 1`` in a YAML file means the zone "1".
 
-        Words mean the level that is written so: ``16 MiB``, ``default``, ``1 stream``, ``yes``. A
-        value that cannot be converted is returned unchanged: no run has such a level.
+        A text means the level that is written so: ``16 MiB``, ``default``, ``yes``. A value that
+        cannot be converted is returned unchanged: no run has such a level.
         """
         value = plain(level)
         if isinstance(value, str):
             value = self._read(value)
-        if value is None or (self.kind == "flag" and isinstance(value, bool)):
+        if value is None or isinstance(value, str):
             return value
-        if self.unit == "bps" and self.kind == "text" and isinstance(value, int | float):
+        if self._is_rate:
             return _rate_level(value)
         if self.kind == "text":
             return str(value).lower() if isinstance(value, bool) else str(value)
-        if self.kind == "number" and isinstance(value, int | float):
+        if self.kind == "number":
             return float(value)
         if self.kind == "integer" and isinstance(value, float) and value.is_integer():
             return int(value)
         return value
 
     def _read(self, text: str) -> Level:
-        """The level that a text means, as a file has it or as `level_words` writes it."""
-        if self.kind == "flag" and text.lower() in FLAGS:
-            return FLAGS[text.lower()]
-        if self.null == "default" and text == "default":
+        """Return the level that a text means."""
+        named = self.words if isinstance(self.words, Mapping) else {}
+        for level, words in named.items():
+            if words == text:
+                return plain(level)
+        if text == self.written(None) and self.name in FACTORS:
             return None
-        for level in self._written_levels(text) if self.name in FACTORS else ():
-            if self.level_words(level) == text:
-                return level
-        with suppress(ValueError):
-            if self.unit == "bps" and self.kind == "text":
-                return _rate_level(read_quantity(text, "bps"))
-            if self.kind in ("number", "integer"):
+        if self.kind == "flag":
+            return FLAGS.get(text.lower(), text)
+        if self.kind != "text" or self._is_rate:
+            with suppress(ValueError):
                 return read_quantity(text, self.unit or "")
         return text
-
-    def _written_levels(self, text: str) -> Iterator[Level]:
-        """Levels that may have been written as this text."""
-        yield from self.words if isinstance(self.words, Mapping) else ()
-        yield from (None, True, False) if self.kind == "flag" else (None,)
-        amount = _AMOUNT.search(text) if self.unit or self.kind != "text" else None
-        for part in (amount[0], amount[1]) if amount else ():
-            with suppress(ValueError):
-                value = read_quantity(part, self.unit or "")
-                yield _rate_level(value) if self.kind == "text" else value
-                yield round(value)
-        if self.unit == "bps":
-            yield "0"
-        if self.kind == "text":
-            title = (self.label or self.name).replace("_", " ")
-            yield text.removeprefix(f"{title} ")
 
     def key(self, level: Any) -> tuple[Any, ...]:
         """Sort key of a level.
@@ -176,20 +176,10 @@ class Factor:
         if level is None:
             return (0,)
         if self.order:
-            listed = level in self.order
-            return (
-                1,
-                0 if listed else 1,
-                self.order.index(level) if listed else 0,
-                _natural(level),
-            )
-        if (
-            self.unit == "bps"
-            and isinstance(level, str)
-            and (rate := read_rate(level)) is not None
-        ):
-            return (1, 0, rate)
-        return (1, *_natural(level))
+            place = self.order.index(level) if level in self.order else len(self.order)
+            return (1, place, _natural(level))
+        rate = read_rate(level) if self._is_rate else None
+        return (1, *_natural(level if rate is None else rate))
 
 
 def _natural(level: Level) -> tuple[Any, ...]:
@@ -201,9 +191,6 @@ def _natural(level: Level) -> tuple[Any, ...]:
         for p in re.split(r"(\d{1,15})", str(level))
         if p
     )
-
-
-_AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?: [A-Za-zµ%]+(?:/s)?)?")
 
 
 def read_rate(text: Any) -> float | None:
@@ -243,18 +230,16 @@ def _pair(
 ) -> list[Factor]:
     """A property of a host: one column for the client, one for the server."""
     return [
-        Factor(
-            name=f"{side}_{name}", label=f"{side}'s {label}", role=role, null="unknown"
-        )
+        Factor(f"{side}_{name}", f"{side}'s {label}", role=role, null="unknown")
         for side in ("client", "server")
     ]
 
 
 _CONDITIONS = (
-    Factor(name="placement", order=tuple(PLACEMENTS), words=str),
+    Factor("placement", order=tuple(PLACEMENTS), words=str),
     Factor(
-        name="accelerated",
-        label="accelerated networking",
+        "accelerated",
+        "accelerated networking",
         kind="flag",
         ordinary=True,
         words={
@@ -263,19 +248,19 @@ _CONDITIONS = (
             None: "accelerated networking not known",
         },
     ),
-    Factor(name="tool", words=str),
-    Factor(name="test", words=str),
+    Factor("tool", words=str),
+    Factor("test", words=str),
     Factor(
-        name="streams",
-        label="parallel streams",
+        "streams",
+        "parallel streams",
         kind="integer",
         null="unknown",
         words=lambda n: "1 stream" if n == 1 else f"{n:g} streams",
         applies=lambda tool, test: tool.startswith("iperf") and not is_latency(test),
     ),
     Factor(
-        name="tcp_buffer_bytes",
-        label="TCP buffer",
+        "tcp_buffer_bytes",
+        "TCP buffer",
         kind="integer",
         null="default",
         unit="bytes",
@@ -283,95 +268,89 @@ _CONDITIONS = (
         applies=lambda _tool, test: not is_latency(test),
     ),
     Factor(
-        name="message_bytes",
-        label="message size",
+        "message_bytes",
+        "message size",
         kind="integer",
         unit="bytes",
         words=lambda n: f"{format_value(n, 'bytes')} messages",
     ),
-    Factor(name="during", label="load", words={None: "idle path"}),
+    Factor("during", "load", words={None: "idle path"}),
+    Factor("protocol", words={"tcp": "TCP", "udp": "UDP", None: "protocol not known"}),
+    Factor("congestion", "congestion control", words=str),
+    Factor("bitrate", unit="bps", words=_bitrate),
+    Factor("mss", "MSS", kind="integer", words=lambda n: f"MSS {int(n)} B"),
+    Factor("nodelay", "TCP_NODELAY", kind="flag", ordinary=False),
+    Factor("zerocopy", "zero copy", kind="flag", ordinary=False),
+    Factor("reverse", "server to client", kind="flag", ordinary=False),
+    Factor("bidir", "both directions", kind="flag", ordinary=False),
+    Factor("interval_s", "interval", kind="number", unit="s", splits="in a round"),
+    Factor("full_rtt", "whole round trips", kind="flag", ordinary=False),
+    Factor("mps", "messages per second"),
+    Factor("reply_every", "one reply every", kind="integer"),
+    Factor("burst", "messages in a burst", kind="integer"),
+    Factor("direction", follows=("reverse", "bidir"), words=_DIRECTIONS),
+    Factor("duration_s", "duration", kind="number", unit="s", splits="in a round"),
     Factor(
-        name="protocol", words={"tcp": "TCP", "udp": "UDP", None: "protocol not known"}
-    ),
-    Factor(name="congestion", label="congestion control", words=str),
-    Factor(name="bitrate", unit="bps", words=_bitrate),
-    Factor(name="mss", label="MSS", kind="integer", words=lambda n: f"MSS {int(n)} B"),
-    Factor(name="nodelay", label="TCP_NODELAY", kind="flag", ordinary=False),
-    Factor(name="zerocopy", label="zero copy", kind="flag", ordinary=False),
-    Factor(name="reverse", label="server to client", kind="flag", ordinary=False),
-    Factor(name="bidir", label="both directions", kind="flag", ordinary=False),
-    Factor(
-        name="interval_s", label="interval", kind="number", unit="s", splits="in a round"
-    ),
-    Factor(name="full_rtt", label="whole round trips", kind="flag", ordinary=False),
-    Factor(name="mps", label="messages per second"),
-    Factor(name="reply_every", label="one reply every", kind="integer"),
-    Factor(name="burst", label="messages in a burst", kind="integer"),
-    Factor(name="direction", follows=("reverse", "bidir"), words=_DIRECTIONS),
-    Factor(
-        name="duration_s", label="duration", kind="number", unit="s", splits="in a round"
-    ),
-    Factor(
-        name="omit_s",
-        label="omitted start",
+        "omit_s",
+        "omitted start",
         kind="number",
         unit="s",
         ordinary=0,
         splits="in a round",
     ),
-    Factor(name="gateway_sku", label="gateway", words=str),
+    Factor("gateway_sku", "gateway", words=str),
 )
 # the hosts come last: they name a condition only where nothing else does
 _HOSTS = (
-    Factor(name="client", splits="in a round"),
-    Factor(name="server", splits="in a round"),
+    Factor("client", splits="in a round"),
+    Factor("server", splits="in a round"),
     *_pair("vm_size", "VM size"),
     *_pair("region", "region"),
     *_pair("zone", "zone"),
     Factor(
-        name="advertised_bps",
-        label="advertised bandwidth",
+        "advertised_bps",
+        "advertised bandwidth",
         kind="number",
         unit="bps",
         role="host",
         splits="in a round",
     ),
     Factor(
-        name="congestion_control",
-        label="congestion control",
+        "congestion_control",
+        "congestion control",
         role="observed",
         follows=("congestion",),
     ),
     Factor(
-        name="tcp_buffer_default_bytes",
-        label="default TCP buffer",
+        "tcp_buffer_default_bytes",
+        "default TCP buffer",
         kind="integer",
         unit="bytes",
         role="observed",
         follows=("tcp_buffer_bytes",),
     ),
-    Factor(name="kernel", role="observed"),
+    Factor("kernel", role="observed"),
     Factor(
-        name="tool_version",
-        label="version of the tool",
+        "tool_version",
+        "version of the tool",
         role="observed",
         follows=("tool",),
     ),
     Factor(
-        name="nic_driver",
-        label="network driver",
+        "nic_driver",
+        "network driver",
         role="observed",
         follows=("accelerated",),
     ),
     Factor(
-        name="server_nic_driver",
-        label="server's network driver",
+        "server_nic_driver",
+        "server's network driver",
         role="observed",
         follows=("accelerated",),
     ),
     Factor(
-        name="vf_up",
-        label="virtual function up",
+        "vf_up",
+        "virtual function up",
         kind="flag",
         role="observed",
         follows=("accelerated",),
@@ -386,7 +365,7 @@ _KINDS: Mapping[Any, Literal["flag", "integer", "number"]] = {
 }
 _OPTIONS = [
     Factor(
-        name=option.name,
+        option.name,
         kind=_KINDS.get(option.type, "text"),
         null="default",
         ordinary=option.default,
@@ -441,7 +420,7 @@ def factor(name: str) -> Factor:
     # a condition is the name that `select` gives to a combination of levels: not a column of the
     # tables
     return FACTORS.get(name) or Factor(
-        name=name, words=str if name in ("condition", LOG_NAME) else None
+        name, words=str if name in ("condition", LOG_NAME) else None
     )
 
 

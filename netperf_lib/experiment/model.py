@@ -7,7 +7,6 @@ here does I/O.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
@@ -186,19 +185,7 @@ class TestSpec(_Declared):
         return {**others, "options": options | lists} if options else others
 
 
-def _share(value: object) -> object:
-    """``10 %`` is 0.1."""
-    if isinstance(value, str) and (
-        percentage := re.fullmatch(r"\s*([0-9.]{1,20})\s*%\s*", value)
-    ):
-        try:
-            return float(percentage[1]) / 100
-        except ValueError:
-            return value
-    return value
-
-
-Margin = Annotated[float, BeforeValidator(_share), Field(gt=0, lt=1)]
+Margin = Annotated[float, _quantity("ratio"), Field(gt=0, lt=1)]
 
 
 class Contrast(_Declared):

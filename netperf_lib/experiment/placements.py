@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 AT_BALANCER, AT_PUBLIC = "its load balancer", "its public address"
@@ -28,12 +28,13 @@ class Meter:
     """Counts between regions only."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Placement:
     """A known way from a client to its server."""
 
     meaning: str = ""
     """In words; empty: a name for own measurements, which no source of hosts creates."""
+    _: KW_ONLY
     retired: str = ""
     """Why it cannot be created, and what to use instead."""
     is_place: bool = False
@@ -74,17 +75,17 @@ _INTERNET = Meter(
 
 PLACEMENTS: Mapping[str, Placement] = {
     "ppg": Placement(
-        meaning="same zone and proximity placement group",
+        "same zone and proximity placement group",
         is_place=True,
         usual=3,
         grouped=True,
     ),
     "same-zone": Placement(
-        meaning="same zone, same subnet", is_place=True, usual=0, grouped=False
+        "same zone, same subnet", is_place=True, usual=0, grouped=False
     ),
     # traffic between zones is free since 2024, although meters are still listed
     "cross-zone": Placement(
-        meaning="another zone, same virtual network",
+        "another zone, same virtual network",
         is_place=True,
         usual=4,
         other_zone=True,
@@ -92,19 +93,19 @@ PLACEMENTS: Mapping[str, Placement] = {
     "direct": Placement(usual=2),
     "same-vnet": Placement(usual=1),
     "vnet-peering": Placement(
-        meaning="same zone, another virtual network, peered",
+        "same zone, another virtual network, peered",
         usual=6,
         network="peered",
         peered=True,
         meters=_PEERING,
     ),
     "standard-lb": Placement(
-        meaning="same zone, behind a standard internal load balancer with HA ports",
+        "same zone, behind a standard internal load balancer with HA ports",
         address=AT_BALANCER,
         meters=(Meter("Load Balancer", "Standard Data Processed"),),
     ),
     "cross-region": Placement(
-        meaning="another region over global peering",
+        "another region over global peering",
         is_place=True,
         usual=5,
         network="remote",
@@ -113,14 +114,14 @@ PLACEMENTS: Mapping[str, Placement] = {
         meters=_GLOBAL,
     ),
     "public-ip": Placement(
-        meaning="another virtual network or region over public addresses",
+        "another virtual network or region over public addresses",
         network="public",
         far="possibly",
         address=AT_PUBLIC,
         meters=(_INTERNET,),
     ),
     "nat-gateway": Placement(
-        meaning="as public-ip, the client behind a NAT gateway",
+        "as public-ip, the client behind a NAT gateway",
         client_network="nat",
         network="public",
         far="possibly",
@@ -128,7 +129,7 @@ PLACEMENTS: Mapping[str, Placement] = {
         meters=(_INTERNET, Meter("NAT Gateway", "Standard Data Processed")),
     ),
     "vpn": Placement(
-        meaning="another region over two VPN gateways",
+        "another region over two VPN gateways",
         network="vpn",
         far="always",
         gateway="Vpn",

@@ -58,19 +58,16 @@ def load_experiment(
 
 def _text(path: Path) -> str:
     try:
-        if not path.exists():
-            raise ExperimentError(f"{path}: no such file; `npl init {path}` writes one")
         if not path.is_file():  # a pipe would keep us waiting
-            raise ExperimentError(f"{path}: is no file; give the experiment's yaml file")
+            raise ExperimentError(
+                f"{path}: no such file; give an experiment's yaml file (`npl init {path}` writes "
+                "one)"
+            )
         with path.open("rb") as file:
             return file.read(MOST_BYTES + 1).decode("utf-8")
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise ExperimentError(
-            f"{path}: cannot be read ({error.strerror}); give the experiment's yaml file"
-        ) from None
-    except UnicodeDecodeError:
-        raise ExperimentError(
-            f"{path}: is not UTF-8 text; save the experiment as UTF-8"
+            f"{path}: cannot be read ({error}); give an experiment's yaml file in UTF-8"
         ) from None
 
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from ..errors import ExperimentError
 from ..experiment.deployment import Deployment
+from ..experiment.estimate import Price as Price
 from ..experiment.model import Experiment, Pair
 from ..experiment.yaml import line_of, sentence
 
@@ -34,20 +35,6 @@ class Workload:
 
 
 NOTHING_KNOWN = Workload()
-
-
-@dataclass(frozen=True)
-class Price:
-    """What the hosts of a measurement cost."""
-
-    words: str
-    parts: tuple[str, ...] = ()
-    """What each part costs: hosts by hours, traffic by way."""
-    creates: tuple[str, ...] = ()
-    """What will exist, and for how long."""
-
-    def __str__(self) -> str:
-        return self.words
 
 
 class Source(Protocol):
