@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, pairwise
 from operator import attrgetter
@@ -19,19 +19,27 @@ from typing import Any
 from .parsed import Columns, ParsedRun
 from .shared import Contradictory, Damaged, Figure, add_path, added, rate_fits
 
-_FIGURE = r"(-?nan|-?inf|\d+(?:\.\d+)?)"
 _ROW = re.compile(
-    r"\[\s*\*?([^\]\[\n]{1,40}?)\s*\](?:\[([TR]X-[CS])\])?\s*(\d+\.\d+)\s*-\s*(\d+\.\d+)\s+sec\s+"
-    rf"{_FIGURE}\s+([KMGT]?)Bytes\s+{_FIGURE}\s+([KMGT]?(?:bits|Bytes))/sec(.*)"
+    # a blank is one or a tab; no row reaches into the next line
+    (
+        r"\[(?: *\*?([^\]\[\n]{1,40}?) *\](?:\[([TR]X-[CS])\])? *"
+        r"(\d+\.\d+) *- *(\d+\.\d+) +sec +FIGURE +([KMGT]?)Bytes"
+        r" +FIGURE +([KMGT]?(?:bits|Bytes))/sec(.*)"
+        # what begins like a row
+        r"|[^\]\[\n]{1,40}\](?:\[.X-.\])? *\d+\.\d* *-(?!.*(?:PDF|out-of-order)).*)"
+    )
+    .replace(" ", "[ \t]")
+    .replace("FIGURE", r"(-?nan|-?inf|\d+(?:\.\d+)?)")
 )
-_BROKEN = re.compile(
-    r"\[[^\]\[\n]{1,40}\]\s*\d+\.\d*\s*-\s*[\d.]*(?!.*(?:PDF|out-of-order))"
-)
-"""The start of a row."""
 _DISORDER = re.compile(
     r"\[\s*\*?([^\]]+?)\s*\] .*?sec\s+(\d+) datagrams received out-of-order"
 )
 """A line of its own: the stream, and its datagrams out of order."""
+CONNECTION = re.compile(
+    r"\[\s*\*?([^\]\n]{1,20}?)\s*\] local ([^\s%]+)\S* port (\d+) "
+    r"connected (?:to|with) ([^\s%]+)\S* port (\d+)"
+)
+"""The stream, and address and port of this end and of the other."""
 BYTES = {prefix: 1024**power for power, prefix in enumerate(["", *"KMGT"])}
 """Bytes by the letter before "Bytes"."""
 _RATES = {f"{prefix}bits": 1000**power for power, prefix in enumerate(BYTES)} | {
@@ -65,16 +73,14 @@ class Row:
     """Bytes."""
     rate_bps: float | None
     """None if it is printed as nan or inf."""
-    figures: str
-    """The text after the rate."""
     text: str
+    details: Mapping[str, str | None]
+    """What the program prints after the rate, by the names in its forms."""
+    retransmits_count: float | None
+    rtt_loaded_us: int | None
+    cwnd_bytes: float | None
     direction: str | None = "forward"
     omitted: bool = False
-    retransmits_count: int | None = None
-    rtt_loaded_us: int | None = None
-    cwnd_bytes: float | None = None
-    details: Mapping[str, Any] = field(default_factory=dict)
-    """What the program prints after the rate."""
 
     @property
     def throughput_bps(self) -> float | None:
@@ -82,38 +88,67 @@ class Row:
         return self.rate_bps if self.length_s else None
 
 
-def read_row(line: str) -> Row | None:
-    """Read a row; None if the line is none. `Damaged` if it is cut, or contradicts itself."""
-    m, text = _ROW.search(line), line.strip()
-    if m is None:
-        if _BROKEN.search(line):
-            raise Damaged(f"a row is damaged, cut short or in an unknown unit: {text!r}")
-        return None
-    name, role, begin, finish, amount, prefix, speed, unit, figures = m.groups()
+Forms = tuple[re.Pattern[str], ...]
+"""What a program prints after the rate: loss, `retransmits`, `rtt`, `cwnd` and its `unit`."""
+Details = tuple[Mapping[str, str | None], int | None, int | None, float | None]
+"""All of it by name; retransmits, round trip and congestion window as numbers."""
+
+
+def read_rows(text: str, forms: Forms) -> tuple[list[Row], Damaged | None]:
+    """Return the rows of a text, and the first damage: a row is cut, or contradicts itself."""
+    rows: list[Row] = []
+    damage = None
+    for m in _ROW.finditer(text):
+        try:
+            rows.append(_row(m, forms))
+        except Damaged as error:
+            damage = damage or error
+    return rows, damage
+
+
+def _row(m: re.Match[str], forms: Forms) -> Row:
+    name, role, begin, finish, *transfer, figures = m.groups()
+    details = _details(figures, forms) if name else None
+    text = m[0].rstrip()
+    if details is None:
+        raise Damaged(f"a row is damaged, cut short or of an unknown form: {text!r}")
     start, end = Figure.printed(begin), Figure.printed(finish)
     length = end.value - start.value
-    size, bps = _transfer(amount, prefix, speed, unit, length, end.half + start.half)
+    size, rate = _transfer(*transfer, length, start.half + end.half)
     if size is None:
         raise Contradictory(f"the bytes of a row contradict its rate: {text!r}")
     return Row(
         name,
-        _number(name),
+        _stream(name),
         role,
         start.value,
         end.value,
         length,
         size,
-        bps,
-        figures,
+        rate,
         text,
+        *details,
     )
 
 
 @lru_cache(1 << 14)
-def _number(name: str) -> int:
-    return (
-        -1 if name.startswith("SUM") else int("".join(filter(str.isdecimal, name)) or 0)
-    )
+def _stream(name: str) -> int:
+    return -1 if name.startswith("SUM") else int(re.sub(r"\D", "", name) or 0)
+
+
+@lru_cache(1 << 14)
+def _details(figures: str, forms: Forms) -> Details | None:
+    """Return what follows the rate; None if the program does not print it."""
+    for form in forms:
+        if m := form.match(figures):
+            break
+    else:
+        return None
+    words = m.groupdict()
+    window = float(words.get("cwnd") or 0) * BYTES[words.get("unit") or ""]
+    rtt = int(words.get("rtt") or 0)
+    resent = counter(words.get("retransmits"))
+    return words, resent, rtt or None, max(window, 0) or None
 
 
 @lru_cache(1 << 14)
@@ -132,18 +167,17 @@ def _transfer(
     return size, rate.value
 
 
-def read_rows(text: str, take: Callable[[Row, str], None]) -> Damaged | None:
-    """Have `take` look at each row and the line above it; return the first damage."""
-    damage, above = None, ""
-    for line in text.split("\n"):
-        try:
-            if row := read_row(line):
-                take(row, above)
-        except Damaged as error:
-            damage = damage or error
-        if "[ ID]" not in line:
-            above = line
-    return damage
+def connections(text: str) -> dict[str, tuple[str, ...]]:
+    """Return the connection of each stream; `Contradictory` if two share one, or one has two."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, *ends in CONNECTION.findall(text):
+        pair = tuple(ends)
+        if found.get(name) != pair and (name in found or pair in found.values()):
+            raise Contradictory(
+                f"lines of two processes: two connections of stream {name}"
+            )
+        found[name] = pair
+    return found
 
 
 _COLUMNS = (
@@ -154,23 +188,19 @@ _COLUMNS = (
 
 def columns(rows: Sequence[Row]) -> Columns:
     """Return the table of intervals; a direction's only stream is also its sum."""
-    if not rows:
-        return {}
+    table: dict[str, list[Any]] = {}
+    for name in _COLUMNS:
+        table[name] = list(map(attrgetter(name), rows))
+    ways = {*table["direction"]}
     streams = {(row.direction, row.stream) for row in rows}
-    values = zip(*map(attrgetter(*_COLUMNS), rows), strict=True)
-    table: dict[str, list[Any]] = dict(zip(_COLUMNS, map(list, values), strict=True))
-    if -1 in table["stream"] or len(streams) > len({way for way, _ in streams}):
-        return table
-    nothing = [None] * len(rows)
-    sums = table | {
-        "stream": [-1] * len(rows),
-        "rtt_loaded_us": nothing,
-        "cwnd_bytes": nothing,
-    }
-    return {
-        name: [*chain.from_iterable(zip(table[name], sums[name], strict=True))]
-        for name in table
-    }
+    if not rows or -1 in table["stream"] or len(streams) > len(ways):
+        return table if rows else {}
+    unknown: list[Any] = [None] * len(rows)
+    sums = {"rtt_loaded_us": unknown, "cwnd_bytes": unknown, "stream": [-1] * len(rows)}
+    for name, cells in table.items():
+        pairs = zip(cells, sums.get(name, cells), strict=True)
+        table[name] = list(chain.from_iterable(pairs))
+    return table
 
 
 def counter(text: str | None) -> int | None:
@@ -179,93 +209,154 @@ def counter(text: str | None) -> int | None:
     return value if 0 <= value < 2**31 else None
 
 
-def check_sum(total: Row, streams: Iterable[Row], slack: float = 0.0) -> None:
-    """Refuse a row [SUM] that is not the sum of its streams."""
-    sizes = [row.size for row in streams]
-    both = Figure(sum(s.value for s in sizes), sum(s.half for s in sizes))
-    if sizes and not total.size.agrees(both, slack):
-        raise Contradictory(f"the row [SUM] contradicts its streams: {total.text!r}")
+def total_of(run: ParsedRun, rows: Sequence[Row]) -> Row:
+    """Return the row of all streams: their [SUM], or what they add up to."""
+    sums = [row for row in rows if row.stream == -1]
+    streams = [row for row in rows if row.stream != -1]
+    size = sum(row.size.value for row in streams)
+    both = Figure(size, sum(row.size.half for row in streams))
+    # iperf 2.2 sometimes counts the last write of a stream a second late, in its sum only
+    if sums and streams and not sums[0].size.agrees(both, 1e-3):
+        raise Contradictory(f"the row [SUM] contradicts its streams: {sums[0].text!r}")
+    if sums or len(streams) < 2:
+        return [*sums, *streams][0]
+    lengths = [row.length_s for row in streams]
+    length = max(lengths)
+    if length - min(lengths) > 1:
+        raise Damaged("the row of the sum of the result is missing")
+    run.warnings.append("there is no row [SUM] of the result; the streams are added")
+    rate: float | None = 8 * size / length
+    # rates over different times do not add up
+    if length < 1.01 * min(lengths):
+        rate = added(row.rate_bps for row in streams)
+    resent = added(row.retransmits_count for row in streams)
+    return replace(
+        streams[0], length_s=length, size=both, rate_bps=rate, retransmits_count=resent
+    )
 
 
-def check_intervals(
-    steps: Sequence[Row], total: Row | None, late: float, lost: int
-) -> None:
-    """Refuse intervals of a stream with a gap, and those that the result does not continue.
+def take_rate(run: ParsedRun, row: Row | None, rate: str, size: str) -> None:
+    """Take throughput and bytes of a result."""
+    if row and row.rate_bps is None:
+        run.warnings.append(f"a result is no number, and is left out: {row.text!r}")
+    elif row and row.rate_bps:
+        run.metrics |= {rate: row.rate_bps, size: row.size.value}
 
-    The last interval may be missing for `late` times its length, and the bytes of `lost` intervals.
+
+def complete_streams(
+    rows: Sequence[Row], results: Mapping[str, Row], lost: int
+) -> list[list[Row]] | None:
+    """Return the intervals of each stream of one direction; None if some are missing.
+
+    `results` are the rows of the result by stream; bytes of `lost` intervals may be missing.
     """
+    series: dict[tuple[bool, str], list[Row]] = {}
+    for row in rows:
+        series.setdefault((row.omitted, row.name), []).append(row)
+    shown = {row.name for row in rows if row.stream != -1}
+    ended = {name for name, row in results.items() if row.stream != -1}
+    if ended and shown - ended:
+        raise Damaged("the result is not of all streams of the test: rows are missing")
+    complete = shown >= ended
+    streams = []
+    for (omitted, name), steps in series.items():
+        result = None if omitted or shown < ended else results.get(name)
+        missing_s = _check_steps(steps, result, lost)
+        if not omitted and steps[0].stream != -1:
+            streams.append(steps)
+            complete &= steps[0].start_s == 0 and missing_s <= 0.5 * steps[0].length_s
+    return streams if complete else None
+
+
+def _check_steps(steps: Sequence[Row], total: Row | None, lost: int) -> float:
+    """Return the seconds of a stream's result that its intervals lack; refuse gaps."""
     for a, b in pairwise(steps):
         if abs(b.start_s - a.end_s) > 0.011:
-            raise Damaged(f"an interval is missing from the log: before {b.text!r}")
-    if not steps or total is None:
-        return
-    last, sizes = steps[-1].end_s, [row.size.value for row in steps]
-    if total.end_s - last > late * max(row.length_s for row in steps):
+            raise Damaged(f"an interval is missing or there twice: before {b.text!r}")
+    if total is None:
+        return 0
+    last = steps[-1].end_s
+    missing = total.end_s - last
+    longest = max(row.length_s for row in steps)
+    if missing > 1.005 * longest:
         raise Damaged(
             f"intervals are missing, or the test stalled: they end at {last:g} s, "
             f"and the test after {total.end_s:g} s"
         )
+    sizes = [row.size.value for row in steps]
     more = total.size.value - sum(sizes)
+    allowed = 0.05 * total.size.value + total.size.half
     # bytes of intervals can be lost; a result never has fewer than they have
-    lost_intervals: float = lost if more > 0 else 0
-    if len(steps) <= lost:
+    if more > 0 and longest:
         # of one or two intervals none is lost, but the one that the test ended in
-        longest = max(row.length_s for row in steps)
-        lost_intervals = min(lost_intervals, max(total.end_s - last, 0) / longest)
-    lost_bytes = lost_intervals * max(sizes)
-    apart = abs(more) - total.size.half
-    whole = steps[0].start_s == 0 and all(
-        math.isfinite(r.size.half) for r in (*steps, total)
-    )
-    if total.end_s < last - 0.01 - 0.02 * total.end_s or (
-        whole and apart > 0.05 * total.size.value + lost_bytes
-    ):
+        unfinished = max(missing, 0) / longest
+        allowed += max(sizes) * (lost if len(steps) > lost else min(lost, unfinished))
+    numbers = None not in (total.rate_bps, *(row.rate_bps for row in steps))
+    whole = steps[0].start_s == 0 and numbers
+    if missing < -0.01 - 0.02 * total.end_s or (whole and abs(more) > allowed):
         raise Contradictory(f"the result contradicts its intervals: {total.text!r}")
+    return missing
 
 
-def take_path(run: ParsedRun, streams: Sequence[Sequence[Row]]) -> None:
-    """Take round trips and congestion windows of all streams from their intervals."""
-    rtts = [row.rtt_loaded_us for rows in streams for row in rows if row.rtt_loaded_us]
-    windows = [[row.cwnd_bytes for row in rows if row.cwnd_bytes] for rows in streams]
+def take_path(
+    run: ParsedRun, rows: Sequence[Row], streams: Sequence[Sequence[Row]] | None
+) -> None:
+    """Take round trips and congestion windows from the intervals, if all are there."""
+    if streams is None:
+        if any(row.cwnd_bytes for row in rows):
+            run.warnings.append(
+                "without cwnd_bytes: congestion windows are missing from the intervals"
+            )
+        return
+    rtts: list[int] = []
+    windows: list[list[float]] = []
+    for steps in streams:
+        rtts += [row.rtt_loaded_us for row in steps if row.rtt_loaded_us]
+        windows.append([row.cwnd_bytes for row in steps if row.cwnd_bytes])
     add_path(run.metrics, rtts, windows)
 
 
+def _datagrams(rows: Sequence[Row]) -> tuple[float | None, float | None]:
+    """Return how many are lost, and how many there are; None where a counter was never set."""
+    lost = added(counter(row.details["lost"]) for row in rows)
+    return lost, added(counter(row.details["total"]) for row in rows)
+
+
+def _check_share(row: Row, sent: int) -> None:
+    """Refuse a share of datagrams that is not that of the counts, or of what was `sent`."""
+    words = row.details
+    lost, share = float(words["lost"] or 0), float(words["percent"] or 0)
+    counts = {int(words["total"] or 0), sent} - {0}
+    shares = [100 * lost / count for count in counts]
+    if counts and not any(
+        math.isclose(share, each, rel_tol=0.06, abs_tol=1e-3) for each in shares
+    ):
+        raise Contradictory(f"the loss contradicts itself: {row.text!r}")
+
+
 def take_loss(
-    run: ParsedRun,
-    text: str,
-    streams: Sequence[Row],
-    total: Row | None,
-    word: str = "",
-    sent: int = 0,
+    run: ParsedRun, text: str, told: Sequence[Row], word: str = "", sent: int = 0
 ) -> None:
-    """Take loss and jitter of the receiver from the rows of its streams, or from their sum."""
+    """Take loss and jitter of the receiver from the row [SUM], or from those of its streams."""
+    streams = [row for row in told if row.stream != -1]
+    total = next((row for row in told if row.stream == -1), None)
     rows = [total] if total else streams
-    every = [*rows, *streams]
-    if short := [row.text for row in every if "jitter" not in row.details]:
-        raise Damaged(f"a row has no loss: the log is cut short or damaged: {short[0]!r}")
-    counts = [
-        added(counter(row.details[key]) for row in part)
-        for part in (rows, streams)
-        for key in ("lost", "total")
-    ]
-    lost, count = counts[:2]
+    for row in (*rows, *streams):
+        if row.details.get("jitter") is None:
+            raise Damaged(
+                f"a row has no loss: the log is cut short or damaged: {row.text!r}"
+            )
+    lost, count = _datagrams(rows)
     if not count:
         return
     if sent and count > sent:
         raise Damaged(f"{count} datagrams received, and {sent} sent")
-    for row in every:
-        percent, of, gone = (
-            float(row.details[key]) for key in ("percent", "total", "lost")
-        )
+    for row in (*rows, *streams):
         # of several streams --bidir of iperf3 prints the share of what was sent
-        shares = [100 * gone / n for n in (of, sent if row is total else 0) if n]
-        if shares and not any(
-            math.isclose(percent, s, rel_tol=0.06, abs_tol=1e-3) for s in shares
-        ):
-            raise Contradictory(f"the loss contradicts itself: {row.text!r}")
-    if streams and counts[2:] != [lost, count]:
+        _check_share(row, sent if row is total else 0)
+    if streams and _datagrams(streams) != (lost, count):
         raise Contradictory("the datagrams contradict those of the streams")
-    jitter = sum(1e3 * float(row.details["jitter"]) for row in rows) / len(rows)
+    jitter = sum(1e3 * float(row.details["jitter"] or 0) for row in rows) / len(rows)
     if (lost or 0) > count or jitter > 1e6 * rows[0].length_s:
         raise Contradictory(
             f"{lost} of {count} lost, jitter of {jitter:g} us: impossible"
@@ -276,6 +367,7 @@ def take_loss(
         f"lost{word}_ratio": None if lost is None else lost / count,
         f"jitter{word}_us": jitter,
     }
-    disorder = {name: int(number) for name, number in _DISORDER.findall(text)}
+    disorder = dict(_DISORDER.findall(text))
     if not word and disorder:
-        run.metrics["out_of_order_count"] = disorder.get("SUM", sum(disorder.values()))
+        counts = map(int, disorder.values())
+        run.metrics["out_of_order_count"] = int(disorder.get("SUM", sum(counts)))

@@ -87,32 +87,39 @@ def rate_bps(request: Request) -> float:
 # --- where runs are ------------------------------------------------------------------------------
 
 MARKS = ("iperf", "onnect", '"start"', '"bits_per_second"', "/sec")
+_LINES = {
+    # each begins with a literal character: the engine looks for these first
+    "document": r'\{(?<=^\{)\s*"(?:start|title|intervals|end|error)"\s*:',
+    "event": r'\{(?<=^\{)\s*"event"\s*:\s*"(?P<name>\w+)"',
+    "nested": r"Server output:\n(?:.*\S.*\n)*",  # what --get-server-output repeats
+    "version": r"i(?<=\bi)perf 3\.\d+[^\n\x22]*$"
+    r"(?=(?:\n.*){1,9}\n(?:Connecting to|Server listening))",
+    "connecting": r"Connecting to host \S+, port \d+",
+    "accepted": r"Accepted connection from ",
+    "connection": r"\]\s+local \S+ port \d+ connected to ",
+    "rule": r"- - -.*\n[^\n]*\[ ID\][^\n]*Interval",
+    # iperf 2 has other columns
+    "head": r"\[ ID\].*\sInterval\s+Transfer\s.*"
+    r"(?:Retr\b|Bitrate|[^/]Total Datagrams|\[Role\])",
+    "result": r"\]\s*0\.00-\d+\.\d+\s+sec\s[^\n]*/sec[^\n]*\s(?:sender|receiver)[ \t]*$",
+    "done": r"iperf Done\.",
+    "error": r"i(?<=\bi)perf3(?:\.exe)?: (?!warning|exiting)(?=\S)",
+}
 _START = re.compile(
-    "|".join(
-        f"(?:{pattern})(?P<{kind}>)"
-        for kind, pattern in {
-            # each begins with a literal character: the engine looks for these first
-            "json": r'\{(?<=^\{)\s*"(?:start|title|intervals|end|error)"\s*:',
-            "event": r'\{(?<=^\{)\s*"event"\s*:\s*"\w+"',
-            "nested": r"Server output:\n(?:.*\S.*\n)*",  # what --get-server-output repeats
-            "s0": r"i(?<=\bi)perf 3\.\d+[^\n\x22]*$(?=(?:\n.*){1,9}\n(?:Connecting to|Server "
-            r"listening))",
-            "s1": r"Connecting to host \S+, port \d+",
-            "s1_server": r"Accepted connection from ",
-            "s2": r"\]\s+local \S+ port \d+ connected to ",
-            "s4": r"- - -.*\n[^\n]*\[ ID\][^\n]*Interval",
-            # iperf 2 has other columns
-            "s3": r"\[ ID\].*\sInterval\s+Transfer\s.*(?:Retr\b|Bitrate|[^/]Total "
-            r"Datagrams|\[Role\])",
-            "s5": r"\]\s*0\.00-\d+\.\d+\s+sec\s[^\n]*/sec[^\n]*\s(?:sender|receiver)[ \t]*$",
-            "done": r"iperf Done\.",
-            "error": r"i(?<=\bi)perf3(?:\.exe)?: (?!warning|exiting)(?=\S)",
-        }.items()
-    ),
+    "|".join(f"(?:{pattern})(?P<{kind}>)" for kind, pattern in _LINES.items()),
     re.MULTILINE,
 )
-"""The lines of a text in printed order: a step back begins another run; and others."""
-_RESULT, _OVER = 5, 6
+_STAGES = {
+    "version": 0,
+    "connecting": 1,
+    "accepted": 1,
+    "connection": 2,
+    "head": 3,
+    "rule": 4,
+    "result": 5,
+}
+"""The lines of a text in printed order: a step back begins another run."""
+_OVER = 6
 _COMMAND = re.compile(".*" + COMMAND.pattern)
 _ANOTHER = re.compile(r"\biperf3(?:\.exe)? +-|^#{1,6} \S", re.MULTILINE)
 """A command, or a heading of the document: after a result it ends a run."""
@@ -125,48 +132,41 @@ def find_runs(text: str) -> Iterator[int]:
     begun, reached, last = len(text), _OVER, 0
     for m in _START.finditer(text):
         kind, at = str(m.lastgroup), line_start(text, m.start())
-        stage = int(kind[1]) if kind[1].isdigit() else _OVER
-        new = stage < reached if reached < _OVER else kind not in ("nested", "done")
-        if reached == _RESULT and _ANOTHER.search(text, last, at):
+        if reached == _STAGES["result"] and _ANOTHER.search(text, last, at):
             reached = _OVER
         last = m.end()
+        stage = _STAGES.get(kind, _OVER)
+        new = stage < reached or kind == "document"
         if kind == "event":
-            what = m[0].rsplit('"', 2)[1]
-            over = what == "error" and _END.search(text, begun, at) is not None
-            new = what == "start" or not text.startswith("{", begun) or over
-        elif kind == "json":
-            new = True
-        elif kind == "s5" and reached == _OVER:
+            again = m["name"] == "error" and _END.search(text, begun, at)
+            first = m["name"] == "start" or not text.startswith("{", begun)
+            new = first or bool(again)
+        elif kind == "result" and reached == _OVER:
             # what ran iperf3 may repeat the row of the result
-            new, stage = (
-                "connected with" not in text[:at] and m[0] not in text[begun:at],
-                3,
-            )
+            new = "connected with" not in text[:at] and m[0] not in text[begun:at]
+            stage = _STAGES["head"]
         elif kind == "error":
-            new, stage = _error_is_new(
-                text, m.end(), text[begun:at], over=reached >= _RESULT
+            new = begun >= at or (
+                reached >= _STAGES["result"] and not _own(text, begun, last)
             )
+            # with 2>&1 an interrupt comes before the log that it ends
+            if begun >= at and text.startswith("interrupt", last):
+                stage = 0
         if new:
-            begun = (
-                at
-                if text[at] == "{"
-                else or_above(text, or_above(text, at, _RULE), _COMMAND)
-            )
+            begun = at
+            if text[at] != "{":
+                begun = or_above(text, or_above(text, at, _RULE), _COMMAND)
             yield begun
         if new or kind != "nested":
             reached = stage
 
 
-def _error_is_new(text: str, end: int, run: str, *, over: bool) -> tuple[bool, int]:
-    """Return whether a message is of another run than those before it, and the stage reached."""
-    if text.startswith("interrupt", end):
-        # with 2>&1 it comes before the log that it ends
-        return not run, _OVER if run else 0
-    unsaid = (
-        run.startswith("{") and '"error"' not in run and text.startswith("error", end)
-    )
-    own = unsaid or text.startswith(AFTER_RESULT, end)
-    return not run or (over and not own), _OVER
+def _own(text: str, begun: int, at: int) -> bool:
+    """Return whether a message is of the run before it."""
+    # 3.9 prints a message that its document does not have
+    document = text.startswith("{", begun) and text.startswith("error", at)
+    unsaid = document and '"error"' not in text[begun:at]
+    return unsaid or text.startswith((AFTER_RESULT, "interrupt"), at)
 
 
 def read(text: str) -> list[ParsedRun]:

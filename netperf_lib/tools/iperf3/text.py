@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from dataclasses import dataclass
 
 from ..iperf_rows import (
-    BYTES,
     LOSS,
     Row,
-    check_intervals,
-    check_sum,
     columns,
+    complete_streams,
+    connections,
     counter,
     read_rows,
     take_loss,
     take_path,
+    take_rate,
+    total_of,
 )
 from ..parsed import ParsedRun
 from ..shared import Contradictory, Damaged, fill_run
@@ -27,177 +28,153 @@ COMMAND = re.compile(r"\biperf3(?:\.exe)? +(-(?:[^|;&\n]|(?<=>)&|&(?=>))*)")
 """A command up to a pipe or its end, with what it writes elsewhere (``2>&1``)."""
 _UNKNOWN = re.compile(
     r"(?<!\S)(?!-)(?<! -[cptPbwliOnkABCMfFTLS] )(?<!> )[^\s>&]*[$`<\\%…\[]"
+    # letters in one word, as -uR, may be options or a value
+    r"|(?<!\S)-(?:\w+R\w*|R\w+)(?!\S)"
 )
 """A word that may stand for options: a variable or placeholder that is no value of an option."""
 _CLOSED = re.compile(r"iperf Done\.|Server listening on")
 _NESTED = re.compile(r"Server output:\n(?:.*\S.*\n)*")
 _RESULTS = re.compile(r"(?:- - - - -|---)\s*\n[^\n]*\[ ID\][^\n]*Interval")
 """A rule and a new head of the table."""
-_FIGURES = re.compile(
-    r"(?:\s+(?P<count>-?\d+)(?: +(?P<cwnd>-?\d+(?:\.\d+)?) +(?P<unit>[KMGT]?)Bytes)?"
-    rf"|{LOSS})?\s*(?P<omitted>\(omitted\))?\s*(?P<end>sender|receiver)?\s*$"
+_FORMS = (
+    re.compile(
+        r"(?:\s+(?P<retransmits>-?\d+)(?: +(?P<cwnd>-?\d+(?:\.\d+)?) +(?P<unit>[KMGT]?)Bytes)?"
+        rf"|{LOSS})?\s*(?P<omitted>\(omitted\))?\s*(?P<end>sender|receiver)?\s*$"
+    ),
 )
 """Retransmits and window, or the packets of a sender of UDP; or what arrived."""
 _VERSION = re.compile(r"iperf (3\.[^\s\"]+)\s*$", re.MULTILINE)
 _CONNECTING = re.compile(r"Connecting to host (\S+), port \d+")
-_LOCAL = re.compile(r"\[\s*(\d+)\] local (\S+ port \d+) connected to (\S+ port \d+)")
-
-
-@lru_cache(1 << 14)
-def _details(figures: str) -> dict[str, str] | None:
-    """Return what follows the rate, by name; None if iperf3 does not print it."""
-    m = _FIGURES.match(figures)
-    return m and {name: text for name, text in m.groupdict().items() if text}
-
-
+_TITLES = re.compile(r"\[ ID\].*Interval.*")
+_SENDS = re.compile(r"(?!.*\[Role\]).*(?:Retr|(?<!Lost/)Total Datagrams)")
+"""A server does not print "Reverse mode": that it sends shows in the columns only."""
 _WAYS = {"TX-C": "forward", "RX-S": "forward", "TX-S": "reverse", "RX-C": "reverse"}
 """The direction of a row by what it says of its end, with ``--bidir``."""
 
 
+@dataclass(frozen=True, slots=True)
 class _Log:
     """What the lines of one run say."""
 
-    def __init__(self, text: str) -> None:
-        first = max(text.find("/sec"), 0)
-        closed = _CLOSED.search(text, first)
-        self.text = _NESTED.sub("", text[: closed.start()] if closed else text)
-        self.closed = closed is not None
-        self.heads = heads = re.findall(r"\[ ID\].*Interval.*", self.text)
-        command = COMMAND.search(text, 0, first)
-        self.command = command[1] if command else ""
-        options = {*self.command.split()}
-        if options.isdisjoint(("-c", "--client")):
-            options = set()
-        # letters in one word, as -uR, may be options or a value
-        unclear = any(re.fullmatch(r"-\w+R\w*|-R\w+", word) for word in options)
-        unclear |= _UNKNOWN.search(f" {self.command}") is not None
-        self.serving = "Accepted connection from" in self.text
-        self.bidir = "[Role]" in text or "--bidir" in options
-        # a server does not print "Reverse mode": that it sends shows in the columns only
-        head = heads[0] if heads else "[Role]"
-        sends = "Retr" in head or ("Total Datagrams" in head and "Lost" not in head)
-        self.direction: str | None = None
-        """Of rows that do not say it; None if unknown."""
-        if (
-            "Reverse mode, remote host" in text
-            or not options.isdisjoint(("-R", "--reverse"))
-            or (self.serving and sends and "[Role]" not in head)
-        ):
-            self.direction = "reverse"
-        elif (options and not unclear) or self.serving or _CONNECTING.search(text):
-            self.direction = "forward"
-        self.udp = any("Datagrams" in head for head in heads)
-        self.old = any("Bandwidth" in head for head in heads)
-        """Before 3.2 the result of UDP did not name its end."""
-        self.intervals: list[Row] = []
-        self.results: list[Row] = []
-        self.damage: Damaged | None = None
-        ends: dict[str, str] = {}
-        for name, *pair in _LOCAL.findall(self.text):
-            if ends.setdefault(name, str(pair)) != str(pair) or len(
-                {*ends.values()}
-            ) < len(ends):
-                self.damage = Contradictory(
-                    f"lines of two processes: connections of stream {name}"
-                )
-        self.finished = False
-        for part in _RESULTS.split(self.text):
-            damage = read_rows(part, self._take)
-            self.damage, self.finished = self.damage or damage, True
+    text: str
+    closed: bool
+    """A line says that the test is over."""
+    command: str
+    serving: bool
+    bidir: bool
+    direction: str | None
+    """Of rows that do not say it; None if unknown."""
+    titles: str
+    old: bool
+    """Before 3.2 the result of UDP did not name its end."""
+    udp: bool
+    intervals: list[Row]
+    results: list[Row]
+    damage: Damaged | None
 
-    def _take(self, row: Row, _: str) -> None:
-        details = _details(row.figures)
-        if details is None or not (row.name.isdecimal() or row.name == "SUM"):
-            raise Damaged(f"a row is damaged or cut short: {row.text!r}")
-        row.details, row.omitted = details, "omitted" in details
-        end = details.get("end", "")
-        if "cwnd" in details or not self.udp:
-            row.retransmits_count = counter(details.get("count"))
-        if "cwnd" in details:
-            size = max(float(details["cwnd"]), 0.0)
-            row.cwnd_bytes = size * BYTES[details.get("unit", "")] or None
-        self.bidir |= row.role is not None
-        row.direction = _WAYS[row.role] if row.role else self.direction
-        self.udp |= "lost" in details
-        if not end and not self.finished:
-            if self.intervals and row.text == self.intervals[-1].text:
-                raise Damaged("an interval is printed twice: the other end was killed")
-            self.intervals.append(row)
-            return
-        if (self.udp and "lost" not in details) or not (end or (self.old and self.udp)):
-            raise Contradictory(
-                f"a row of the result is of another process: {row.text!r}"
-            )
-        if any(row.name == other.name for other in self.side(row.direction, end)):
-            raise Damaged(f"a second result, whose head is damaged: {row.text!r}")
-        self.results.append(row)
 
-    def side(self, direction: str | None, end: str) -> list[Row]:
-        """Return the rows of the result of one direction, as one end saw them."""
-        rows = [row for row in self.results if row.direction == direction]
-        return [row for row in rows if row.details.get("end", "") == end]
+def _log(whole: str) -> _Log:
+    """Return what the lines say; of `whole`, the lines of the other end are left out."""
+    first = max(whole.find("/sec"), 0)
+    closed = _CLOSED.search(whole, first)
+    text = _NESTED.sub("", whole[: closed.start()] if closed else whole)
+    found = COMMAND.search(text, 0, first)
+    command = found[1] if found else ""
+    options = {*command.split()}
+    if options.isdisjoint(("-c", "--client")):
+        options.clear()
+    direction = _direction(text, whole, options, clear=not _UNKNOWN.search(f" {command}"))
+    intervals: list[Row] = []
+    results: list[Row] = []
+    damage = None
+    for number, part in enumerate(_RESULTS.split(text)):
+        rows, wrong = read_rows(part, _FORMS)
+        damage = damage or wrong
+        for row in rows:
+            row.omitted = row.details["omitted"] is not None
+            row.direction = _WAYS.get(row.role or "", direction)
+            if number or row.details["end"]:
+                results.append(row)
+            else:
+                intervals.append(row)
+    titles = "\n".join(_TITLES.findall(text))
+    every = (*intervals, *results)
+    udp = "Datagrams" in titles or any(row.details["lost"] for row in every)
+    for row in every if udp else ():
+        row.retransmits_count = None  # the number is that of datagrams
+    both = "[Role]" in titles or "--bidir" in options or any(row.role for row in every)
+    return _Log(
+        text,
+        closed is not None,
+        command,
+        "Accepted connection from" in text,
+        both,
+        direction,
+        titles,
+        "Bandwidth" in titles,
+        udp,
+        intervals,
+        results,
+        damage,
+    )
+
+
+def _direction(text: str, whole: str, options: set[str], *, clear: bool) -> str | None:
+    """Return the direction of rows that do not say it; None if the log does not tell."""
+    serving = "Accepted connection from" in text
+    if "Reverse mode, remote host" in whole or options & {"-R", "--reverse"}:
+        return "reverse"
+    title = _TITLES.search(text)
+    if serving and title and _SENDS.match(title[0]):
+        return "reverse"
+    if (options and clear) or serving or _CONNECTING.search(whole):
+        return "forward"
+    return None
 
 
 def read_text(text: str) -> list[ParsedRun]:
     """Read one run."""
-    return [fill_run(ParsedRun(tool=NAME), _fill, _Log(text))]
+    return [fill_run(ParsedRun(tool=NAME), _fill, _log(text))]
 
 
 def _fill(run: ParsedRun, log: _Log) -> None:
-    begun = bool(log.intervals or log.results)
-    run.status = "partial" if begun else "failed"
     run.intervals = columns(log.intervals)
     version = _VERSION.search(log.text)
     run.tool_version = version[1] if version else None
-    if m := _CONNECTING.search(log.text):
-        run.parameters["server"] = m[1]
-    try:
-        _result(run, log)
-    finally:
-        # intervals show their protocol; results alone may have nothing that is specific to one
-        tcp = log.intervals or "retransmits_count" in run.metrics
-        run.test = "udp" if log.udp else "tcp" if tcp else None
-        run.parameters["protocol"] = run.test
-        if begun:
-            run.parameters["direction"] = "bidir" if log.bidir else log.direction
-            run.parameters["streams"] = _streams(log)
-
-
-def _streams(log: _Log) -> int | None:
-    names = {row.name for row in log.results if row.stream != -1}
-    names = names or {row.name for row in log.intervals if row.stream != -1}
-    if not names:
-        asked = re.search(r"(?:-P *|--parallel[ =])(\d+)", log.command)
-        return int(asked[1]) if asked else None
-    return len(names) // 2 if log.bidir and len(names) > 1 else len(names)
-
-
-def _result(run: ParsedRun, log: _Log) -> None:
+    server = _CONNECTING.search(log.text)
+    run.parameters["server"] = server[1] if server else None
+    every = (*log.intervals, *log.results)
+    resent = [row for row in log.results if row.retransmits_count is not None]
+    # intervals show their protocol; results alone may have nothing that is specific to one
+    if log.udp or log.intervals or resent:
+        run.test = "udp" if log.udp else "tcp"
+    run.parameters["protocol"] = run.test
+    if every:
+        run.status = "partial"
+        run.parameters["direction"] = "bidir" if log.bidir else log.direction
+        run.parameters["streams"] = _streams(log)
     error = ERROR.search(log.text)
-    if error and error[1].startswith(AFTER_RESULT) and log.results:
-        run.warnings.append(error[1].strip())
-    elif error and not (log.closed and error[1].startswith("interrupt - the server")):
-        raise Damaged(error[1].strip())
+    message = error[1].strip() if error else ""
+    if message.startswith(AFTER_RESULT) and log.results:
+        run.warnings.append(message)
+    elif message and not (log.closed and message.startswith("interrupt - the server")):
+        raise Damaged(message)
     if "protocol: SCTP" in log.text or "--sctp" in log.text:
         raise Damaged("text of a test of SCTP is not read: save its JSON (-J)")
+    connections(log.text)
     if log.damage:
         raise log.damage
     if not log.results:
         raise Damaged("the test did not run, or has no result: the log ends before it")
     directions = dict.fromkeys(row.direction for row in log.results)
-    if (log.bidir and len(directions) == 1) or (
-        {row.direction for row in log.intervals} - directions.keys()
-    ):
+    shown = {row.direction for row in log.intervals}
+    if (log.bidir and len(directions) == 1) or shown - directions.keys():
         raise Damaged(
             "the result of one direction is missing: the log is cut short or damaged"
         )
     for direction in directions:
-        _one_way(
-            run,
-            log,
-            direction,
-            "_reverse" if log.bidir and direction == "reverse" else "",
-        )
+        back = log.bidir and direction == "reverse"
+        _one_way(run, log, direction, "_reverse" if back else "")
     if not run.metrics:
         raise Damaged("the result has no figures")
     if not log.intervals:
@@ -206,96 +183,75 @@ def _result(run: ParsedRun, log: _Log) -> None:
         )
 
 
-def _total(rows: list[Row], what: str) -> Row | None:
-    """Return the row for all streams of a side; `Damaged` if they do not add up."""
-    streams = [row for row in rows if row.stream != -1]
-    sums = [row for row in rows if row.stream == -1]
-    if len(streams) > 1 and not sums:
-        raise Damaged(
-            f"the row [SUM] of the {what or 'result'} is missing: the log is cut short"
-        )
-    if sums:
-        check_sum(sums[0], streams)
-    return next(iter([*sums, *rows]), None)
+def _streams(log: _Log) -> int | None:
+    names = {row.name for row in log.results} - {"SUM"}
+    names = names or {row.name for row in log.intervals} - {"SUM"}
+    if not names:
+        asked = re.search(r"(?:-P *|--parallel[ =])(\d+)", log.command)
+        return int(asked[1]) if asked else None
+    return len(names) // 2 if log.bidir and len(names) > 1 else len(names)
 
 
-def _one_way(run: ParsedRun, log: _Log, direction: str | None, word: str) -> None:  # noqa: C901
+def _ends(log: _Log, direction: str | None) -> dict[str, list[Row]]:
+    """Return the rows of the result of one direction, by the end that saw them."""
+    ends: dict[str, list[Row]] = {"sender": [], "receiver": [], "both": []}
+    for row in log.results:
+        end = row.details["end"]
+        named = end or (log.old and log.udp)
+        if not named or (log.udp and row.details["lost"] is None):
+            raise Contradictory(
+                f"a row of the result is of another process: {row.text!r}"
+            )
+        if row.direction == direction:
+            ends[end or "both"].append(row)
+    for rows in ends.values():
+        names = {row.name for row in rows}
+        if len(names) < len(rows):
+            raise Damaged(f"a second result, whose head is damaged: {rows[-1].text!r}")
+        if len(names) > 1 and "SUM" not in names:
+            raise Damaged("the row [SUM] of the result is missing: the log is cut short")
+    return ends
+
+
+def _one_way(run: ParsedRun, log: _Log, direction: str | None, word: str) -> None:
     """Take the metrics of one direction."""
-    sides = {end: log.side(direction, end) for end in ("sender", "receiver", "")}
-    sent, received, plain = (_total(rows, end) for end, rows in sides.items())
-    loss = received
-    if plain and not sent and not received:
+    ends = _ends(log, direction)
+    sent, received, both = (
+        total_of(run, rows) if rows else None for rows in ends.values()
+    )
+    told = ends["receiver"]
+    if both and not sent and not received:
         # before 3.2 UDP has one result row: the sender's rate, the receiver's loss and jitter
-        sent, received, loss = (
-            (None, plain, plain) if log.serving else (plain, None, plain)
-        )
+        told = ends["both"]
+        sent, received = (None, both) if log.serving else (both, None)
     # before it printed "Bitrate", a server that sends printed both rows, too
     elif not (sent and received) and (not log.serving or (log.old and not log.udp)):
         lost = "sender" if received else "receiver"
         raise Damaged(
             f"the {lost}'s row of the result is missing: the log is cut short or damaged"
         )
-    for row, rate, size in (
-        (sent, "_sent_bps", "sent"),
-        (received, "_bps", "transferred"),
-    ):
-        if row is None:
-            continue
-        if row.rate_bps is None:
-            run.warnings.append(
-                f"a row of the result is no number, and is left out: {row.text!r}"
-            )
-        elif row.rate_bps:
-            run.metrics[f"throughput{word}{rate}"] = row.rate_bps
-            run.metrics[f"{size}{word}_bytes"] = row.size.value
-        elif row is received:
-            raise Damaged("the receiver's figures are missing from the result")
-    here, there = (
-        (sent, received) if log.serving == (direction == "reverse") else (received, sent)
-    )
-    rows = [row for row in log.intervals if row.direction == direction]
+    take_rate(run, sent, f"throughput{word}_sent_bps", f"sent{word}_bytes")
+    take_rate(run, received, f"throughput{word}_bps", f"transferred{word}_bytes")
+    if received and received.rate_bps == 0:
+        raise Damaged("the receiver's figures are missing from the result")
+    resent = sent.retransmits_count if sent else None
+    if resent is not None and log.serving and not log.bidir and direction == "forward":
+        raise Contradictory(
+            "lines of two processes: a server that receives knows no retransmits"
+        )
+    run.metrics[f"retransmits{word}_count"] = resent
+    if log.udp and told:
+        datagrams = counter(sent.details["total"]) if sent else 0
+        take_loss(run, log.text, told, word, datagrams or 0)
+    sends = log.serving == (direction == "reverse")
+    local = ends["sender" if sends else "receiver"]
+    known = [row for rows in ends.values() for row in rows]
+    results = {row.name: row for row in (*known, *local)}
     # since 3.16 intervals lack some bytes: two ends that agree are right
-    agree = here and there and here.size.agrees(there.size, 0.01)
-    several = len({row.stream for row in rows} - {-1}) > 1
-    if several and any(row.stream != -1 for row in (sent, received) if row):
-        raise Damaged("the result is not of all streams of the test: rows are missing")
-    streams = _check_steps(rows, here or there, 2 if agree else 0)
-    if not word and (row := received or sent):
-        run.metrics["duration_measured_s"] = row.length_s
-    if sent and sent.retransmits_count is not None:
-        if log.serving and not log.bidir and direction == "forward":
-            raise Contradictory(
-                "lines of two processes: a server that receives knows no retransmits"
-            )
-        run.metrics[f"retransmits{word}_count"] = sent.retransmits_count
-    if loss and "lost" in loss.details:
-        told = sides["receiver"] or sides[""]
-        each = [row for row in told if row.stream != -1 and "lost" in row.details]
-        total = counter(sent.details.get("total")) if sent else 0
-        take_loss(run, log.text, each, loss, word, total or 0)
-    if not word:
-        late = any(steps[0].start_s > 0 for steps in streams)
-        # with streams that have a result and no intervals, windows are not those of all
-        shown = {row.stream for row in rows} - {-1}
-        ended = {row.stream for row in (*sides["sender"], *sides["receiver"])} - {-1}
-        late |= bool(shown) and ended > shown
-        if not late:
-            take_path(run, streams)
-        if "cwnd_bytes" not in run.metrics and (
-            late or any("Cwnd" in one for one in log.heads)
-        ):
-            run.warnings.append(
-                "without cwnd_bytes: congestion windows are missing from the intervals"
-            )
-
-
-def _check_steps(rows: list[Row], total: Row | None, lost: int) -> list[list[Row]]:
-    """Return the intervals of each stream that are not omitted; `Damaged` if some are missing."""
-    series: dict[tuple[bool, int], list[Row]] = {}
-    for row in rows:
-        series.setdefault((row.omitted, row.stream), []).append(row)
-    several = len({stream for _, stream in series}) > 1
-    for (omitted, stream), steps in series.items():
-        whole = not omitted and (stream == -1 or not several)
-        check_intervals(steps, total if whole else None, 0.5, lost)
-    return [steps for (omitted, n), steps in series.items() if n != -1 and not omitted]
+    agree = sent and received and sent.size.agrees(received.size, 0.01)
+    steps = [row for row in log.intervals if row.direction == direction]
+    streams = complete_streams(steps, results, 2 if agree else 0)
+    result = received or sent
+    if result and not word:
+        run.metrics["duration_measured_s"] = result.length_s
+        take_path(run, steps, streams)
