@@ -126,8 +126,6 @@ def _warned(q: Question, obs: Observations, names: Sequence[str]) -> list[str]:
 
 def lost_share(obs: Observations, condition: str) -> float:
     """Return the median share of datagrams that runs of a condition lost; 0: none was counted."""
-    if "lost_ratio" not in obs.runs:
-        return 0.0
     rows = obs.runs["condition"] == condition
     shares = obs.runs.loc[rows, "lost_ratio"].dropna()
     return float(shares.median()) if len(shares) else 0.0

@@ -8,7 +8,7 @@ import pandas as pd
 
 from ..data.layout import Store
 from ..errors import StoreError
-from .runs import HasRuns, origin_of
+from .runs import Data, measurement
 from .tables import Table
 from .words import Words
 
@@ -16,22 +16,22 @@ SHOWN = ["host", "claim", "holds", "evidence"]
 HOLDS = {True: "holds", False: "does NOT hold", None: "not shown"}
 
 
-def stored(data: HasRuns | pd.DataFrame) -> list[dict[str, Any]]:
+def stored(data: Data) -> list[dict[str, Any]]:
     """Return the claims about the hosts as they are stored; a table made by hand has none."""
     store = store_of(data)
     return store.claims() if store else []
 
 
-def store_of(data: HasRuns | pd.DataFrame) -> Store | None:
+def store_of(data: Data) -> Store | None:
     """Return the experiment that runs come from; None for a table made by hand."""
-    folder = origin_of(data).folder
+    folder = measurement(data).origin.folder
     try:
         return Store.at(folder) if folder else None
     except StoreError:
         return None
 
 
-def proofs(data: HasRuns | pd.DataFrame) -> Table | Words:
+def proofs(data: Data) -> Table | Words:
     """Return the evidence of where the hosts were and how they were set up.
 
     Examples

@@ -23,11 +23,10 @@ from ..experiment.factors import dimensions, factor, sort_levels
 from ..experiment.model import Contrast
 from ..experiment.placements import PLACEMENTS, is_place
 from ..metrics import METRICS, plural
-from .compare import contrasts
 from .history import measurements, name_of
 from .observe import observe
 from .pairs import has_pairs
-from .runs import LENGTHS, headline_metrics, ok_runs, without_sent
+from .runs import LENGTHS, headline_metrics, measurement, without_sent
 from .verdicts import factor_of
 from .words import capital, heading
 
@@ -117,10 +116,11 @@ def pages(data: Any) -> list[Page]:
     >>> [page.key for page in npl.analysis.pages(npl.read("data/recorded/zones"))][:2]
     ['summary', 'pairs-latency']
     """
-    good, declared = without_sent(ok_runs(data)), contrasts(data)
+    source = measurement(data)
+    good, declared = without_sent(source.complete), source.contrasts
     names = [name for name in dimensions(good.columns) if name not in UNASKED]
-    metrics = headline_metrics(good)
-    placements = good["placement"] if "placement" in good else pd.Series(index=good.index)
+    metrics = headline_metrics(source)
+    placements = good["placement"]
     known = [p for p in placements.dropna().unique() if p in PLACEMENTS]
     has_paths = not all(map(is_place, known))
     several = [
@@ -181,7 +181,6 @@ def _asked(
         asked = any(factor_of(c) == name and c.metric == metric for c in declared)
         # of runs that all differ, page one shows what there is
         repeated = runs.loc[runs[metric].notna(), name].dropna().duplicated().any()
-        # what is free text splits nothing
         if asked or ((levels > 1).any() and repeated and name in splitting(metric)):
             found.append(metric)
     return found

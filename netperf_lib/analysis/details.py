@@ -9,7 +9,7 @@ import pandas as pd
 from ..experiment.placements import PLACES
 from ..metrics import format_span, format_value
 from ..metrics import metric as metric_of
-from .runs import ok_runs
+from .runs import measurement
 
 MANY = 12
 """Of more conditions than this a headline says where they lie."""
@@ -25,7 +25,7 @@ def places(data: Any) -> list[str] | None:
     >>> npl.analysis.places(exp)
     ['ppg', 'same-zone', 'cross-zone', 'cross-region']
     """
-    measured = {*ok_runs(data)["placement"].dropna()}
+    measured = {*measurement(data).complete["placement"].dropna()}
     names = [p for p in PLACES if p in measured]
     return names if len(names) > 1 else None
 
@@ -49,6 +49,6 @@ def tail_metric(data: Any) -> str:
     'latency_oneway_p99_us'
     """
     one_way, round_trip = "latency_oneway_p99_us", "rtt_p99_us"
-    runs = ok_runs(data)
+    runs = measurement(data).complete
     only = runs[one_way].isna().all() and runs[round_trip].notna().any()
     return round_trip if only else one_way

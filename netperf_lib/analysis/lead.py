@@ -40,7 +40,7 @@ from .history import ask_history
 from .limits import limit_sentences, of_conditions
 from .observe import Observations, is_label, level_names, observe
 from .rule import of_main_tools, other_factors, usual
-from .runs import PAIR, Data, measurement, states, table_of
+from .runs import PAIR, Data, measurement, states
 from .streams import filled
 from .verdicts import Comparison, Family, Question, declared_question, factor_of
 from .words import Words, capital, log_size, size_words, span, value_words
@@ -353,7 +353,7 @@ def opening(location: Location) -> Lead:
 def _opening(one: Results) -> tuple[float, Words]:
     """The share of runs that are complete, and the line of an experiment."""
     try:
-        runs = table_of(one)
+        runs = measurement(one).runs
     except NotMeasured:
         return 0.0, Words.line(one.name, "Nothing was measured yet.")
     good = runs["status"] == "ok"

@@ -217,10 +217,9 @@ class Observations:
         """The hosts between which each condition was measured."""
         hosts: dict[str, set[str]] = defaultdict(set)
         for end in HOSTS:
-            if end in self.runs:
-                known = self.runs.dropna(subset=end)
-                for name, there in known.groupby("condition", observed=True)[end]:
-                    hosts[str(name)].update(map(str, there.unique()))
+            known = self.runs.dropna(subset=end)
+            for name, there in known.groupby("condition", observed=True)[end]:
+                hosts[str(name)].update(map(str, there.unique()))
         return hosts
 
     @property
@@ -530,8 +529,7 @@ def observe(
     if blocked and source.origin.source != "imported":
         table = _with_missing(table, _rounds(source))
     notes = [
-        *source.notes,
-        *_notes(source, runs, split, asked),
+        *_notes(runs, split, asked),
         *_counts(table, pooled, most),
     ]
     ok = runs["state"] == "ok"
@@ -565,17 +563,11 @@ def _pooled(source: Measurement, pool: str | Sequence[str]) -> list[str]:
     return names
 
 
-def _notes(
-    source: Measurement, runs: pd.DataFrame, split: Sequence[str], asked: Sequence[str]
-) -> list[str]:
+def _notes(runs: pd.DataFrame, split: Sequence[str], asked: Sequence[str]) -> list[str]:
     """Return what the reader must know of the runs, and of what splits them."""
     notes = []
     if excluded := int((runs["state"] == "excluded").sum()):
         notes.append(f"{plural(excluded, 'excluded run')} left out")
-    texts = [one for one in varying(source.runs, source.texts) if one not in asked]
-    if texts:
-        are = "is" if len(texts) == 1 else "are"
-        notes.append(f"{in_words(map(label, texts))} {are} free text, and no factor")
     residue = split[len(asked) :]
     if asked and residue:
         vary = "varies" if len(residue) == 1 else "vary"
@@ -605,9 +597,7 @@ def _runs_that_may_give(
     """Return the last attempt at each run of the tests that give a metric, with its value."""
     runs = source.runs
     ran, excluded = states(runs)
-    value = pd.Series(np.nan, runs.index)
-    if metric in runs:
-        value = pd.to_numeric(runs[metric], errors="coerce").astype(float)
+    value = pd.to_numeric(runs[metric], errors="coerce").astype(float)
     ok = ran & np.isfinite(value)
     if not ok.any():
         there = source.measured(METRICS)
@@ -620,7 +610,7 @@ def _runs_that_may_give(
     unsaid = runs["status"].isna()
     state = np.select([ok, excluded, unsaid], ["ok", "excluded", "missing"], "failed")
     trial = _trial(runs)
-    carried = [*source.factors, *source.texts, "run_id", "started_utc", "order", "round"]
+    carried = [*source.factors, "run_id", "started_utc", "order", "round"]
     chosen = runs[[*carried, *UNIT]].assign(
         replicate=numbered(runs, UNIT),
         value=value.where(ok),
@@ -643,7 +633,7 @@ def _runs_that_may_give(
 
 def _may_give(runs: pd.DataFrame, ran: pd.Series, ok: pd.Series) -> pd.Series:
     """Return which runs are of tests that give a metric: only these can fail at giving it."""
-    kind = numbered(runs, [name for name in GIVES if name in runs])
+    kind = numbered(runs, GIVES)
     gives = np.bincount(kind, weights=ok)[kind] > 0
     # of a test that never ran to its end nobody knows; it counts where its like gives the metric
     never_ran = np.bincount(kind, weights=ran)[kind] == 0

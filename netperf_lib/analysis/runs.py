@@ -1,39 +1,29 @@
 """A measurement as the analysis takes it: its runs, its factors, and what was declared.
 
-`measurement` is the door: it reads a path, and gives every table of runs the columns that it must
-have. Nothing behind it asks again what it was given, or which columns are factors.
+`measurement` gives the runs of `npl.read` every column that a run may have. Nothing behind it asks
+again what it was given, which columns there are, or which of them are factors.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from ..data.door import read
+from ..data.tables import SCHEMAS
 from ..errors import UsageError, did_you_mean
-from ..experiment.factors import FACTORS, LOG_NAME, dimensions, factor, is_address
+from ..experiment.factors import FACTORS, dimensions, factor
 from ..experiment.model import Contrast
 from ..experiment.origin import Origin, joined
 from ..metrics import ALPHA, METRICS, PAGES, plural
 
-
-class HasRuns(Protocol):
-    """An experiment, or several."""
-
-    @property
-    def runs(self) -> pd.DataFrame:
-        """The table of runs."""
-
-
-Data: TypeAlias = "HasRuns | pd.DataFrame | str | os.PathLike[str] | Mapping[str, Any]"
-"""What a person may give: an experiment, its folder, runs; or names with them: measurements."""
+Data: TypeAlias = Any
+"""What a person may give: what `npl.read` takes, names with it, or what was observed."""
 
 MEASUREMENT = "measurement"
 """The factor that tells apart several measurements, such as before and after."""
@@ -69,9 +59,7 @@ COLUMNS: Mapping[str, Any] = {
 }
 """What every table of runs has; a null status: nobody says whether the run failed."""
 MOST_LEVELS = 12
-"""A label with more different fractions, or more values of one run each, is no factor."""
-SENTENCE, PHRASE = 5, 3
-"""Words of a label that is a sentence; and of one that only some runs have."""
+"""A label with more different fractions is measured, and no factor."""
 ROWS_ALONE = (
     "exploratory, for the experiment of these runs declared its contrasts: for verdicts compare "
     "the experiment, and name some of its runs by where=, as in "
@@ -90,8 +78,6 @@ class Measurement:
         A row for each attempt at a run: `COLUMNS`, factors, metrics.
     factors : tuple of str
         The columns that describe a condition, in the order in which they may split.
-    texts : tuple of str
-        Labels that are free text, and no factors: asked for by name, they split as well.
     origin : Origin
         Where the runs come from, and what must be said of them.
     contrasts, added : tuple of Contrast
@@ -102,20 +88,16 @@ class Measurement:
         Whether rounds were added while looking at the results.
     exploratory : bool
         Whether these are rows of an experiment that declared contrasts, without those.
-    notes : tuple of str
-        What a reader of any result must know.
     """
 
     runs: pd.DataFrame
     factors: tuple[str, ...]
-    texts: tuple[str, ...] = ()
     origin: Origin = field(default_factory=Origin)
     contrasts: tuple[Contrast, ...] = ()
     added: tuple[Contrast, ...] = ()
     planned: int = 0
     sequential: bool = False
     exploratory: bool = False
-    notes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -140,15 +122,20 @@ class Measurement:
             rows &= has_level(self.runs[name], wished(name, wish))
         return replace(self, runs=self.runs[rows].reset_index(drop=True), planned=0)
 
+    @property
+    def complete(self) -> pd.DataFrame:
+        """The runs that count: complete, and not excluded."""
+        return self.runs[states(self.runs)[0]]
+
     def measured(self, metrics: Iterable[str]) -> list[str]:
         """Return which of some metrics a run has that counts."""
-        known = self.runs[states(self.runs)[0]].notna().any()
+        known = self.complete.notna().any()
         return [name for name in metrics if known.get(name, False)]
 
     def check_factors(self, names: Iterable[str]) -> None:
         """Raise UsageError for a name that is no factor of these runs, with the nearest ones."""
         for name in names:
-            if name not in (*self.factors, *self.texts):
+            if name not in self.factors:
                 raise no_factor(name, self.runs, self.factors)
 
 
@@ -165,8 +152,8 @@ def measurement(data: Any, pattern: str | None = None) -> Measurement:
     if isinstance(data, Mapping) and data:
         sides = {str(name): measurement(one, pattern) for name, one in data.items()}
         return together(sides)
-    data = read(data, pattern=pattern)
-    runs, origin = table_of(data), origin_of(data)
+    results = read(data, pattern=pattern)
+    runs, origin = results.runs, results.origin
     if "status" not in runs and {"percentile", "start_s", "median"} & {*runs}:
         raise UsageError(
             "a table of levels, intervals or percentiles does not hold runs: give the experiment"
@@ -176,57 +163,32 @@ def measurement(data: Any, pattern: str | None = None) -> Measurement:
             "rounds down and conditions across are no runs: npl.judge(table, baseline=…, "
             "better=…) judges such a table"
         )
-    runs = runs.reset_index(drop=True)
-    lacking = {name: default for name, default in COLUMNS.items() if name not in runs}
-    runs = runs.assign(**lacking)
+    declared = "declared" in runs and runs["declared"].eq(other=True).any()
+    runs = _with_every_column(runs)
     runs["round"] = pd.to_numeric(runs["round"], errors="coerce").astype(float)
     runs["attempt"] = runs["attempt"].fillna(1)
     if MEASUREMENT not in runs and varying(runs, ["experiment"]):
         runs[MEASUREMENT] = runs["experiment"]
-    designs = set(runs.get("design", ())) | {origin.declared.get("design")}
-    factors, texts = factors_of(runs, origin)
-    contrasts = origin.declared.get("contrasts") or ()
-    declared = "declared" in runs and runs["declared"].eq(other=True).any()
+    designs = {*runs.get("design", ()), origin.declared.get("design")}
+    contrasts = results.contrasts
     return Measurement(
         runs=runs,
-        factors=factors,
-        texts=texts,
+        factors=factors_of(runs, origin),
         origin=origin,
-        contrasts=tuple(map(Contrast.model_validate, contrasts)),
-        added=tuple(getattr(data, "added", ())),
+        contrasts=contrasts,
+        added=results.added,
         planned=origin.planned,
         sequential=origin.looked or "sequential" in designs,
         exploratory=bool(declared) and not contrasts,
     )
 
 
-def table_of(data: Any) -> pd.DataFrame:
-    """Return the runs of an experiment, of its folder, or the table that is given."""
-    runs = data.runs if isinstance(data, Measurement) else read(data).runs
-    if "raw_path" not in runs:
-        return runs
-    # what was read leaves out the columns without a value
-    every = _no_runs()
-    # every run has a status: a table without it was cut by hand
-    missing = [c for c in every if c not in runs and c != "status"]
-    every = every[missing].reindex(runs.index)
-    # copied, else pandas warns that the columns lie scattered
-    return pd.concat([runs, every], axis="columns").copy() if missing else runs
-
-
-@cache
-def _no_runs() -> pd.DataFrame:
-    """Return every column of the table of runs, without a row."""
-    from ..data.load import data_frame
-    from ..data.tables import SCHEMAS
-
-    return data_frame(SCHEMAS["runs"].empty_table()).assign(excluded=None)
-
-
-def origin_of(data: Any) -> Origin:
-    """Return where data come from; of a table that was made by hand the notice of its runs."""
-    found = getattr(data, "origin", None)
-    return found if isinstance(found, Origin) else read(data).origin
+def _with_every_column(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with every column of a run: a missing one has its default, or no value."""
+    runs = runs.reset_index(drop=True)
+    defaults = {**dict.fromkeys(SCHEMAS["runs"].names, np.nan), **COLUMNS}
+    missing = {name: value for name, value in defaults.items() if name not in runs}
+    return pd.concat([runs, pd.DataFrame(missing, index=runs.index)], axis="columns")
 
 
 def together(sides: Mapping[str, Measurement]) -> Measurement:
@@ -245,7 +207,6 @@ def together(sides: Mapping[str, Measurement]) -> Measurement:
     return Measurement(
         runs=pd.concat(parts, ignore_index=True).copy(),
         factors=tuple(factors),
-        texts=tuple(dict.fromkeys(name for side in every for name in side.texts)),
         origin=joined([side.origin for side in every]),
         planned=min(side.planned for side in every),
         exploratory=any(side.exploratory for side in every),
@@ -255,32 +216,23 @@ def together(sides: Mapping[str, Measurement]) -> Measurement:
 # -- which columns are factors ---------------------------------------------------------------------
 
 
-def factors_of(
-    runs: pd.DataFrame, origin: Origin
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the columns that describe a condition, and the labels that are free text.
+def factors_of(runs: pd.DataFrame, origin: Origin) -> tuple[str, ...]:
+    """Return the columns that describe a condition, in the order in which they may split.
 
-    Factors are in the order in which they may split: what was declared, the ends of the path, how
-    it was measured. A host, a length or what was found while measuring comes last: it tells apart
-    runs of one round only. What an experiment declares is a factor as it stands.
+    What was declared comes first, then the ends of the path, then how it was measured. A host, a
+    length or what was found while measuring comes last: it tells apart runs of one round only. An
+    import lists its factors, and a person may edit the list.
     """
     named = dimensions(map(str, runs), roles=("condition", "host", "observed"))
-    columns = [name for name in named if name != "design" and _is_plain(runs[name])]
-    if origin.source not in ("", "imported"):
-        return tuple(sorted(columns, key=_rank)), ()
+    names = [name for name in named if name != "design" and _is_plain(runs[name])]
     listed = origin.declared.get("factors")
-    if listed is not None:
-        # an import decides, and a person may edit it; what does not vary tells nothing apart
-        names = [one for one in columns if one in listed or not _may_be_listed(runs, one)]
-        texts = [one for one in columns if one not in names]
-    else:
-        texts = [name for name in columns if _is_free_text(runs, name)]
-        names = [name for name in columns if name not in texts]
-        if _are_ephemeral(runs, names):
-            names = [name for name in names if name not in HOSTS]
-    told = [name for name in names if _tells_of_a_test(runs, name)]
-    ranks = {name: 3.0 if name in told else _rank(name) for name in names}
-    return tuple(sorted(names, key=ranks.__getitem__)), tuple(texts)
+    if listed is not None and origin.source in ("", "imported"):
+        # what does not vary tells nothing apart
+        names = [one for one in names if one in listed or not _may_be_listed(runs, one)]
+    ranks = {name: _rank(name) for name in names}
+    if origin.source in ("", "imported"):
+        ranks |= {name: 3.0 for name in names if _tells_of_a_test(runs, name)}
+    return tuple(sorted(names, key=ranks.__getitem__))
 
 
 def _may_be_listed(runs: pd.DataFrame, name: str) -> bool:
@@ -310,40 +262,6 @@ def _is_plain(column: pd.Series) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _is_free_text(runs: pd.DataFrame, name: str) -> bool:
-    """Return whether a label is a sentence, or has a value for each run or round."""
-    if name in FACTORS or name in (MEASUREMENT, LOG_NAME):
-        return False
-    column = runs[name].dropna()
-    number = column.nunique()
-    if not varying(runs, [name]):
-        return False
-    most = SENTENCE if len(column) == len(runs) else PHRASE
-    if column.astype(str).str.count(r"\S+").max() >= most:
-        return True
-    rounds = runs["round"].nunique()
-    # another name of the round
-    if 1 < rounds < len(runs) and number == rounds:
-        return bool(numbered(runs, ["round", name]).max() + 1 == rounds)
-    # a name for each of a few logs is a factor, where nothing else tells them apart
-    listed = [one for one in FACTORS if one in runs and factor(one).always_splits]
-    listed = [one for one in listed if _is_plain(runs[one])]
-    repeated = bool(runs.duplicated(listed).any())
-    differ = bool(varying(runs, listed))
-    return number == len(runs) and (number > MOST_LEVELS or (differ and repeated))
-
-
-def _are_ephemeral(runs: pd.DataFrame, names: Sequence[str]) -> bool:
-    """Return whether hosts are addresses that change from run to run, as those of pods do."""
-    ends = [name for name in HOSTS if name in names]
-    if not ends or runs["round"].notna().all():
-        return False
-    hosts = pd.concat([runs[end].dropna() for end in ends])
-    if hosts.empty or not all(map(is_address, hosts.unique())):
-        return False
-    return bool((np.bincount(numbered(runs, names)) == 1).any())
 
 
 def _tells_of_a_test(runs: pd.DataFrame, name: str) -> bool:
@@ -403,24 +321,15 @@ def has_level(column: pd.Series, levels: Sequence[Any]) -> npt.NDArray[np.bool_]
 
 def states(runs: pd.DataFrame) -> tuple[pd.Series[bool], pd.Series[bool]]:
     """Return which runs are complete and count, and which are excluded for a recorded cause."""
-    none = pd.Series(data=False, index=runs.index)
-    excluded = runs["excluded"].notna() if "excluded" in runs else none
-    ok = ~none
-    if "status" in runs:
-        ok = runs["status"].isna() | (runs["status"] == "ok")
-    return ok & ~excluded, excluded
+    excluded = runs["excluded"].notna()
+    ran = runs["status"].isna() | (runs["status"] == "ok")
+    return ran & ~excluded, excluded
 
 
-def status_counts(data: Any) -> tuple[int, int, int]:
+def status_counts(runs: pd.DataFrame) -> tuple[int, int, int]:
     """Count runs that are complete, that failed or were cut short, and that are excluded."""
-    ok, excluded = states(table_of(data))
+    ok, excluded = states(runs)
     return int(ok.sum()), int((~ok & ~excluded).sum()), int(excluded.sum())
-
-
-def ok_runs(data: Any) -> pd.DataFrame:
-    """Return the runs that count, of an experiment or its table: complete, and not excluded."""
-    runs = table_of(data)
-    return runs[states(runs)[0]].copy()
 
 
 def warned(runs: pd.DataFrame, name: str = "") -> str:
@@ -429,9 +338,9 @@ def warned(runs: pd.DataFrame, name: str = "") -> str:
     The collector warns of a busy processor, of segments sent again, of a clock that jumped; a
     reader of what a log leaves open. `name` is what the runs are of.
     """
-    if "warnings" not in runs or not runs["warnings"].notna().any():
-        return ""
     told = runs["warnings"].dropna()
+    if told.empty:
+        return ""
     whose = f" of {name}" if name else ""
     number = f"{len(told):,} of {plural(len(runs), 'run')}{whose}"
     verb = "carries" if len(told) == 1 else "carry"
@@ -446,25 +355,19 @@ def headline_metrics(data: Any) -> list[str]:
     >>> npl.analysis.headline_metrics(exp)
     ['latency_oneway_us', 'throughput_bps']
     """
-    complete = without_sent(ok_runs(data))
-    return [m for m in PAGES if m in complete and complete[m].notna().any()]
+    known = without_sent(measurement(data).complete).notna().any()
+    return [name for name in PAGES if known[name]]
 
 
 def without_sent(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the runs with what was sent only where no run of their tool says what arrived."""
-    if not {"throughput_bps", "throughput_sent_bps"} <= {*runs}:
-        return runs
     tools = runs.groupby("tool", dropna=False)
     arrived = tools["throughput_bps"].transform("count")
     return runs.assign(throughput_sent_bps=runs["throughput_sent_bps"].mask(arrived > 0))
 
 
-def no_factor(
-    name: str, runs: pd.DataFrame, factors: Sequence[str] | None = None
-) -> UsageError:
+def no_factor(name: str, runs: pd.DataFrame, factors: Sequence[str]) -> UsageError:
     """Return the error for a name that is no factor of these runs."""
-    if factors is None:
-        factors = dimensions(map(str, runs), roles=("condition", "host", "observed"))
     # a zone is that of the client, or of the server
     ends = [one for one in factors if one.endswith(f"_{name}")]
     hint = did_you_mean(name, factors).strip()

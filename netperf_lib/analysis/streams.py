@@ -13,7 +13,7 @@ from ..errors import NothingToReport
 from ..metrics import ALPHA, plural, rounds_required
 from .intervals import Rounds, check_share
 from .observe import Observations, level_names, observe
-from .runs import Data, table_of
+from .runs import Data, measurement
 from .words import percent, value_words
 
 
@@ -103,7 +103,7 @@ def advertised_bps(data: Any, gbps: float | None = None) -> float | None:
     """
     if gbps:
         return gbps * 1e9
-    smallest = table_of(data).get("advertised_bps", pd.Series(dtype=float)).min()
+    smallest = measurement(data).runs["advertised_bps"].min()
     return None if pd.isna(smallest) else float(smallest)
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from glob import glob
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pandas as pd
 
@@ -62,8 +62,10 @@ def read(source: Readable, *, pattern: str | None = None) -> Results:
     """
     if isinstance(source, Results):
         return source
-    if isinstance(source, Measured):
-        return Results(given=source)
+    known: Any = source
+    origin = getattr(known, "origin", None)
+    if isinstance(origin, Origin):
+        return Results(given=Measured(known.runs, origin))
     if isinstance(source, pd.DataFrame):
         return Results(given=Measured(source, Origin(notice=_notices(source))))
     if isinstance(source, str | os.PathLike):

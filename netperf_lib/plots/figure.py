@@ -25,7 +25,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from ..analysis.observe import Observations
-from ..analysis.runs import origin_of
+from ..analysis.runs import measurement
 from ..analysis.words import shortened
 from ..errors import NothingToReport
 from ..metrics import WRITTEN, format_value
@@ -127,7 +127,9 @@ def canvas(
         if ax is not None:
             yield [ax]
             return
-        notice = origin_of(data).notice or getattr(data, "notice", None)
+        table = isinstance(data, pd.DataFrame)
+        origin = getattr(measurement(data) if table else data, "origin", None)
+        notice = getattr(origin or data, "notice", None)
         lines = [*wrap(caption, CAPTION), *([shortened(notice)] if notice else [])]
         figure = Plot(
             figsize=(WIDTH, height + LINE_HEIGHT * len(lines)), layout="constrained"

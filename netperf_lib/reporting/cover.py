@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..analysis.claims import HOLDS, store_of, stored
-from ..analysis.runs import status_counts, table_of
+from ..analysis.runs import measurement, status_counts
 from ..analysis.tables import markdown_table
 from ..analysis.words import shortened
 from ..metrics import plural
@@ -59,7 +59,7 @@ NONE = Cover("", {}, "", "", dt.datetime(1980, 1, 1, tzinfo=dt.UTC), "")
 
 def cover(data: Results) -> Cover:
     """Return what a report is based on."""
-    known, started = data.origin, table_of(data)["started_utc"].dropna()
+    known, started = data.origin, measurement(data).runs["started_utc"].dropna()
     return Cover(
         subtitle=str(known.declared.get("title") or ""),
         facts={name: value for name, value in _facts(data).items() if value},
@@ -85,7 +85,7 @@ def _some(runs: pd.DataFrame, *columns: str) -> str:
 
 
 def _facts(data: Results) -> dict[str, str]:
-    runs, experiment = table_of(data), data.origin.declared
+    runs, experiment = measurement(data).runs, data.origin.declared
     ok, failed, excluded = status_counts(runs)
     several = len(set(runs["experiment"])) > 1
     kind = (experiment.get("hosts") or {}).get("source")
@@ -118,7 +118,7 @@ def _period(started: pd.Series[Any]) -> str:
 
 def _provenance(data: Results) -> str:
     """How the report was made: data, hosts, tools, seed, versions, digest."""
-    runs, store = table_of(data), store_of(data)
+    runs, store = measurement(data).runs, store_of(data)
     plan = (store.read_plan() if store else None) or {}
     tools = runs.assign(
         tool=runs["tool"].str.cat(runs["tool_version"].fillna(""), " ").str.strip()

@@ -24,7 +24,7 @@ from ..analysis.colours import colours
 from ..analysis.lead import lead_paragraph
 from ..analysis.limits import of_conditions
 from ..analysis.observe import Observations, levels, observe
-from ..analysis.runs import measurement, table_of
+from ..analysis.runs import measurement
 from ..data.files import read_plain
 from ..errors import StoreError, UsageError
 from ..experiment.factors import factor, plain, sort_levels
@@ -107,11 +107,11 @@ def explore(experiment: Results | str | os.PathLike[str]) -> Explorer:
 
 def _data(exp: Results) -> dict[str, Any]:
     """Everything that the page shows but the logs."""
-    runs = table_of(exp)
+    source = measurement(exp)
+    runs = source.runs
     complete = runs[runs["status"] == "ok"]
     names = [m for m in METRICS if m in runs and complete[m].notna().any()]
     names.sort(key=lambda m: m not in HEADLINES)
-    source = measurement(exp)
     observed = {m: observe(source, m) for m in names}
     levels_of: dict[str, list[Any]] = {}
     for obs in observed.values():

@@ -11,7 +11,7 @@ from ..analysis.history import measurements
 from ..analysis.intervals import DEPLOYMENTS
 from ..analysis.lead import Lead, opening
 from ..analysis.observe import levels
-from ..analysis.runs import headline_metrics, ok_runs, status_counts, table_of, warned
+from ..analysis.runs import headline_metrics, measurement, states, status_counts, warned
 from ..analysis.words import UNDECIDED, Headline, Words
 from ..data.door import read
 from ..data.layout import Store
@@ -46,7 +46,7 @@ class Summary:
     @property
     def runs(self) -> pd.DataFrame:
         """The table of runs."""
-        return table_of(self.data)
+        return measurement(self.data).runs
 
     @property
     def headline(self) -> Headline:
@@ -102,7 +102,7 @@ class Summary:
         lost = (
             f"{plural(failed, 'run')} of {len(runs)} failed and {excluded} were excluded"
         )
-        told = warned(ok_runs(runs))
+        told = warned(runs[states(runs)[0]])
         lines = {
             f"The {'verdicts' if family else 'values'} hold for these {where} and the hours in "
             f"which they were measured.{few if deployments < DEPLOYMENTS else ''}": True,

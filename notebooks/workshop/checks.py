@@ -13,7 +13,7 @@ from netperf_lib.analysis import rounds_required
 from netperf_lib.analysis.compare import compare, contrasts
 from netperf_lib.analysis.limits import limits
 from netperf_lib.analysis.observe import observe
-from netperf_lib.analysis.runs import table_of
+from netperf_lib.analysis.runs import measurement
 from netperf_lib.data.shipped import shipped
 from netperf_lib.errors import NothingToReport
 from netperf_lib.metrics import ALPHA
@@ -155,7 +155,7 @@ def _answered(runs: pd.DataFrame, *verdicts: str) -> int:
 def _scope(runs: pd.DataFrame) -> str:
     return (
         r"pair|(these )?vms"
-        if table_of(runs)["deployment"].nunique() < 2
+        if measurement(runs).runs["deployment"].nunique() < 2
         else "placement"
     )
 

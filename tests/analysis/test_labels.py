@@ -47,12 +47,6 @@ def test_places_of_the_users_own_get_the_page_on_placement():
     assert [p.notebook for p in pages(table)] == ["summary", "01-placement", "07-quality"]
 
 
-def test_what_is_free_text_gets_no_page():
-    table = runs({"ppg": 1e9, "vpn": 2e9}, rounds=14)
-    remarks = [f"measured by hand on day {n} of May" for n in table["round"]]
-    assert "factor" not in {p.notebook for p in pages(table.assign(remark=remarks))}
-
-
 def test_a_label_that_costs_the_verdict_is_named():
     table = runs({"ppg": 1e9, "same-zone": 2e9}, rounds=8)
     table["rack"] = ["AB"[n % 2] for n in table["round"]]

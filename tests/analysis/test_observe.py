@@ -353,45 +353,17 @@ def labelled(**labels):
     return runs.assign(status="ok", latency_oneway_us=[40.0 + n for n in range(8)])
 
 
-@pytest.mark.parametrize("rounds", [True, False])
-@pytest.mark.parametrize(
-    "notes",
-    [
-        ["measured by Jan", "measured by Jan", None, None] * 2,  # a sentence
-        [f"{n} h" for n in range(8)],  # a value for each run
-    ],
-)
-def test_free_text_is_no_factor(notes, rounds):
-    runs = labelled(remark=notes)
-    obs = observe(runs if rounds else runs.drop(columns="round"), "latency_oneway_us")
-    assert obs.by == ("placement",)
-    assert obs.notes[0] == "remark is free text, and no factor"
-
-
-def test_another_name_of_the_round_is_no_factor():
-    runs = labelled(took_place=[f"day {n // 2}" for n in range(8)])
-    assert observe(runs, "latency_oneway_us").by == ("placement",)
+def test_a_label_with_a_value_for_each_run_is_judged_nowhere():
+    """A table by hand says what is a factor; the factors of logs are decided at import."""
+    runs = labelled(remark=[f"{n} h" for n in range(8)])
+    obs = observe(runs, "latency_oneway_us", by="placement")
+    assert obs.by == ("placement", "remark")
+    assert not any(c.settled for c in npl.compare(runs))
 
 
 def test_a_label_that_comes_back_is_a_factor():
     runs = labelled(rack=["a", "a", "b", "b"] * 2)
     assert observe(runs, "latency_oneway_us").by == ("placement", "rack")
-
-
-def test_free_text_that_is_asked_for_splits():
-    runs = labelled(remark=[f"{n} h" for n in range(8)])
-    assert len(observe(runs, "latency_oneway_us", by="remark").conditions) == 8
-
-
-def test_addresses_of_pods_split_nothing():
-    ends = {"a": "10.42.1.3 10.42.1.3 10.42.1.4", "b": "10.42.1.2 10.42.1.3 10.42.1.5"}
-    rows = [
-        {"cni": cni, "server": server, "throughput_bps": 1e9 + n}
-        for cni, servers in ends.items()
-        for n, server in enumerate(servers.split())
-    ]
-    obs = observe(pd.DataFrame(rows), "throughput_bps")
-    assert obs.by == ("cni",)
 
 
 def test_two_runs_of_a_round_with_one_condition_are_refused():

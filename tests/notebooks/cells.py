@@ -9,7 +9,7 @@ import nbformat
 import pytest
 
 from netperf_lib.analysis.lead import lead_paragraph
-from netperf_lib.analysis.runs import origin_of, table_of
+from netperf_lib.analysis.runs import measurement
 from netperf_lib.errors import NothingToReport
 
 
@@ -19,7 +19,8 @@ def shared(lead):
     known = {}
 
     def asked(data, **options):
-        key = table_of(data).to_csv(), repr(origin_of(data)), repr(options)
+        source = measurement(data)
+        key = source.runs.to_csv(), repr(source.origin), repr(options)
         if key not in known:
             known[key] = lead(data, **options)
         return known[key]

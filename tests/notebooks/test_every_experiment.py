@@ -2,7 +2,6 @@
 this process."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,8 @@ import pandas as pd
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.analysis.runs import origin_of, table_of
+from netperf_lib.analysis.runs import measurement
+from netperf_lib.data.load import Results
 from netperf_lib.errors import NothingToReport
 from netperf_lib.experiment.origin import Measured
 from netperf_lib.metrics import METRICS
@@ -31,9 +31,12 @@ def pages(runs, monkeypatch, *only, **tables):
         n: pd.DataFrame(columns=list(made.SCHEMAS[n].names))
         for n in ("intervals", "percentiles")
     } | tables
-    tables = {"runs": table_of(runs).copy()} | empty  # in one piece, as what is read
+    tables = {
+        "runs": measurement(runs).runs.copy()
+    } | empty  # in one piece, as what is read
     monkeypatch.setattr(npl, "load", lambda place, table="runs": tables[table])
-    read = SimpleNamespace(**tables, origin=origin_of(runs))
+    read = Results(given=Measured(tables["runs"], measurement(runs).origin))
+    vars(read).update(empty)
     monkeypatch.setattr(npl, "read", lambda place: read)
     monkeypatch.setattr(npl, "experiments", lambda place: [])
     found = {}
@@ -64,7 +67,7 @@ def lab(tmp_path_factory):
 
 def changed(runs, change, **declared):
     declaration = {**runs.origin.declared, "contrasts": [], **declared}
-    changed_runs = change(table_of(runs).copy())
+    changed_runs = change(measurement(runs).runs.copy())
     return Measured(changed_runs, replace(runs.origin, declared=declaration))
 
 

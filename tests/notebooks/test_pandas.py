@@ -7,7 +7,7 @@ import pytest
 import seaborn as sns
 
 import netperf_lib as npl
-from netperf_lib.analysis.runs import table_of
+from netperf_lib.analysis.runs import measurement
 from netperf_lib.data.tables import SCHEMAS
 
 
@@ -49,7 +49,7 @@ def test_seaborn_draws_the_runs(exp):
 
 def test_a_cut_table_is_observed_as_the_whole(exp):
     cut = exp.runs[exp.runs["status"] == "ok"]
-    assert set(SCHEMAS["runs"].names) <= set(table_of(cut))
+    assert set(SCHEMAS["runs"].names) <= set(measurement(cut).runs)
     metric = exp.metrics[0]
     assert npl.observe(cut, metric).names == npl.observe(exp, metric).names
 

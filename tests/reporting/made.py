@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import yaml
 
 import netperf_lib as npl
-from netperf_lib.analysis.runs import table_of
+from netperf_lib.analysis.runs import measurement
 from netperf_lib.data.layout import Store
 from netperf_lib.data.tables import SCHEMAS
 
@@ -47,7 +47,11 @@ def experiment(
         yaml.safe_dump(declared, sort_keys=False), "utf-8"
     )
     exp = recorded()
-    runs = table_of(exp).query("round <= @rounds").assign(experiment=name, notice=NOTICE)
+    runs = (
+        measurement(exp)
+        .runs.query("round <= @rounds")
+        .assign(experiment=name, notice=NOTICE)
+    )
     runs["placement"] = runs["placement"].astype(str).replace(names)
     runs["warnings"] = [[]] * len(runs)
     figures = [column for column in runs if column.endswith(("_us", "_bps"))]
