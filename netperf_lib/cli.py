@@ -33,7 +33,6 @@ from .quantities import read_quantity
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .analysis.tables import Table
     from .analysis.verdicts import Family
     from .reporting.answer import Answer
 
@@ -484,14 +483,13 @@ def _check_levels(folder: str, where: dict[str, str]) -> None:
 
 
 def _print_verdicts(
-    levels: Table | None, family: Family, lead: Sequence[str], *, two: bool
+    levels: pd.DataFrame | None, family: Family, lead: Sequence[str], *, two: bool
 ) -> None:
-    from .analysis.words import quantity
-    from .terminal import text, verdict_blocks
+    from .terminal import levels_block, text, verdict_blocks
 
-    blocks = [visible("\n".join(lead))] if lead else []
+    blocks: list[Any] = [visible("\n".join(lead))] if lead else []
     if levels is not None:
-        blocks.append(visible(f"{quantity(levels.metric or '')}\n{levels}"))
+        blocks.append(levels_block(levels))
     _echo(text([*blocks, *verdict_blocks(family, two=two)]))
 
 

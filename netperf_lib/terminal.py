@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterable
 from itertools import groupby
 
+import pandas as pd
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -38,6 +39,23 @@ def text(blocks: Iterable[RenderableType], width: int | None = None) -> str:
             console.print()
         console.print(block)
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+
+
+def levels_block(levels: pd.DataFrame) -> RenderableType:
+    """Return the level of each condition, as `netperf_lib.levels` has them."""
+    figures = [name for name in ("median", "low", "high") if levels[name].any()]
+    counts = ["n", *(name for name in ("failed", "missing") if levels[name].any())]
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    for head in (*counts, *figures):
+        table.add_column(head, justify="right", no_wrap=True)
+    for name, row in levels.iterrows():
+        words = []
+        for one in figures:
+            known = not pd.isna(row[one])
+            words.append(format_value(row[one], row["unit"]) if known else "–")
+        table.add_row(visible(str(name)), *(str(row[one]) for one in counts), *words)
+    return Group(quantity(levels["metric"].iloc[0]), Padding(table, (0, 0, 0, 2)))
 
 
 def verdict_blocks(family: Family, *, two: bool = False) -> list[RenderableType]:

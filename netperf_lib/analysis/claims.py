@@ -9,7 +9,6 @@ import pandas as pd
 from ..data.layout import Store
 from ..errors import StoreError
 from .runs import Data, measurement
-from .tables import Table
 from .words import Words
 
 SHOWN = ["host", "claim", "holds", "evidence"]
@@ -31,13 +30,13 @@ def store_of(data: Data) -> Store | None:
         return None
 
 
-def proofs(data: Data) -> Table | Words:
+def proofs(data: Data) -> pd.DataFrame | Words:
     """Return the evidence of where the hosts were and how they were set up.
 
     Examples
     --------
     >>> npl.analysis.proofs(exp).columns.to_list()
-    ['host', 'claim', 'holds', 'evidence']
+    ['claim', 'holds', 'evidence']
     """
     rows = pd.DataFrame(stored(data), columns=["deployment", *SHOWN])
     if rows.empty:
@@ -48,4 +47,4 @@ def proofs(data: Data) -> Table | Words:
     rows["holds"] = [HOLDS[holds] for holds in rows["holds"]]
     named = rows["host"].fillna("") != ""
     rows["host"] = rows["host"].where(named, rows["deployment"])
-    return Table.of(rows[SHOWN], "Claims about the hosts, and the evidence for each.")
+    return rows[SHOWN].set_index("host")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, product
-from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
 from pydantic import ValidationError
 
+from ..data.door import read
+from ..data.load import Results
 from ..errors import NothingToReport, StatsError, UsageError
 from ..experiment.factors import factor, plain
 from ..experiment.model import Contrast
@@ -29,13 +29,11 @@ from .runs import (
     Measurement,
     check_levels,
     measurement,
-    no_factor,
     numbered,
     together,
     varying,
     wished,
 )
-from .tables import Table
 from .verdicts import (
     Comparison,
     Family,
@@ -123,21 +121,13 @@ def compare(
         raise UsageError(
             f"{after!r} is a metric: write compare(data, metric={after!r}, by=…)"
         )
-    if after is not None:
-        sides = _two_sides(data, after, where, where_after, pattern)
-        return between(sides, metric, as_tuple(by), share)
-    if by is None and isinstance(data, Mapping) and len(data) == 2:
-        sides = {str(name): measurement(one, pattern) for name, one in data.items()}
-        limited = {name: side.only(where) for name, side in sides.items()}
-        return between(limited, metric, (), share)
+    two = after is not None or (by is None and isinstance(data, Mapping))
+    if two:
+        sides = data if after is None else _two_sides(data, after, pattern)
+        return between(_limited(sides, where, where_after), metric, as_tuple(by), share)
     inside = getattr(data, "observations", data)
     if isinstance(inside, Observations):
         return _compare_observed(inside, by, baseline, share)
-    if isinstance(data, Sequence | Mapping) and not isinstance(data, str) and by is None:
-        raise UsageError(
-            f"expected an experiment or its table of runs; got {len(data)}: "
-            "for two write compare(before, after)"
-        )
     source = measurement(data, pattern)
     check_levels(where or {})
     if by is not None:
@@ -171,13 +161,13 @@ def judge_by_rule(
 
 def _with_limits(family: Family, questions: Sequence[Question]) -> Family:
     """Return comparisons of throughput with what limits both sides: no verdict rests on it."""
-    limits: dict[int, Mapping[str, Any]] = {}
+    limits: dict[Observations, Mapping[str, Any]] = {}
     comparisons = []
     for q, c in zip(questions, family, strict=True):
         if q.obs is not None and q.metric.startswith("throughput"):
-            if id(q.obs) not in limits:
-                limits[id(q.obs)] = of_conditions(q.obs)
-            known = limits[id(q.obs)]
+            if q.obs not in limits:
+                limits[q.obs] = of_conditions(q.obs)
+            known = limits[q.obs]
             causes = [known[name].cause if name in known else "" for name in (q.a, q.b)]
             c = replace(c, limited_by=(causes[0], causes[1]))
         comparisons.append(c)
@@ -534,30 +524,30 @@ def _compare_levels(
         notes += obs.notes
     family = _with_limits(judge_questions(asked, source), asked)
     notes += family.warnings
-    known: dict[tuple[str, frozenset[str]], Comparison] = {}
-    # several experiments may declare different contrasts
-    if any(_is_declared(obs, source.contrasts, asked) for obs in every):
-        report, questions = judge_declared(source, metric, where, margin)
-        for obs in every:
-            known |= _by_conditions(obs, questions, report)
-    shown, declared = [], 0
+    shown: dict[Any, Comparison] = {}
     for q, c in zip(asked, family, strict=True):
-        key = q.metric, frozenset(q.conditions)
-        shown.append(known.get(key, c))
-        declared += key in known
-    if declared:
+        shown[q.metric, frozenset(q.conditions)] = c
+    declared = {_conditions(obs, c) for obs in every for c in source.contrasts}
+    if declared & shown.keys():
+        report, questions = judge_declared(source, metric, where, margin)
+        for obs, (q, c) in product(every, zip(questions, report, strict=True)):
+            key = _conditions(obs, q.contrast)
+            if key in shown:
+                shown[key] = c
         family = replace(family, declared=report.declared)
         notes = [*report.warnings, *notes]
-    return replace(family, comparisons=tuple(shown), warnings=tuple(dict.fromkeys(notes)))
+    comparisons = tuple(shown.values())
+    return replace(family, comparisons=comparisons, warnings=tuple(dict.fromkeys(notes)))
 
 
-def _is_declared(
-    obs: Observations, contrasts: Iterable[Contrast], questions: Sequence[Question]
-) -> bool:
-    """Return whether any contrast is about the conditions of a question."""
-    asked = [{*q.conditions} for q in questions if q.obs is obs]
-    some = [c for c in contrasts if c.metric == obs.metric and c.b is not None]
-    return any({obs.condition(c.a), obs.condition(c.b)} in asked for c in some)
+def _conditions(
+    obs: Observations, c: Contrast | None
+) -> tuple[str, frozenset[str]] | None:
+    """Return the metric and the two conditions of a contrast; None if not both were observed."""
+    if c is None or c.b is None or c.metric != obs.metric:
+        return None
+    names = frozenset((obs.condition(c.a), obs.condition(c.b)))
+    return None if "" in names else (obs.metric, names)
 
 
 def _observed_by(
@@ -581,20 +571,6 @@ def _observed_by(
             iter(problems), NothingToReport("no complete run has a headline metric")
         )
     return found
-
-
-def _by_conditions(
-    obs: Observations, questions: Sequence[Question], report: Sequence[Comparison]
-) -> dict[tuple[str, frozenset[str]], Comparison]:
-    """Return what the report says of two conditions, in either direction."""
-    known = {}
-    for q, c in zip(questions, report, strict=True):
-        if q.contrast is None or q.contrast.b is None or q.metric != obs.metric:
-            continue
-        a, b = obs.condition(q.contrast.a), obs.condition(q.contrast.b)
-        if a and b:
-            known[obs.metric, frozenset((a, b))] = c
-    return known
 
 
 def asked_about(
@@ -623,26 +599,29 @@ def asked_about(
 # -- two measurements ------------------------------------------------------------------------------
 
 
-def _two_sides(
-    data: Any,
-    after: Data,
+def _two_sides(data: Any, after: Any, pattern: str | None) -> dict[str, Results]:
+    """Return the runs before and after, by name."""
+    one, two = read(data, pattern=pattern), read(after, pattern=pattern)
+    if one.name == two.name:
+        return {f"{one.name} (before)": one, f"{two.name} (after)": two}
+    return {one.name: one, two.name: two}
+
+
+def _limited(
+    sides: Mapping[str, Any],
     where: Mapping[str, Any] | None,
     where_after: Mapping[str, Any] | None,
-    pattern: str | None,
 ) -> dict[str, Measurement]:
-    """Return the runs before and after, by name."""
-    one, two = _name(data), _name(after)
-    if one == two:
-        one, two = f"{one} (before)", f"{two} (after)"
-    first = measurement(data, pattern).only(where)
-    second = measurement(after, pattern)
-    return {one: first, two: second.only(where if where_after is None else where_after)}
-
-
-def _name(data: Data) -> str:
-    if isinstance(data, str | os.PathLike):
-        return Path(data).name
-    return str(getattr(data, "name", "runs"))
+    """Return the runs with the levels that are asked for on both sides."""
+    if len(sides) != 2:
+        raise UsageError(f"expected two measurements by their names; got {len(sides)}")
+    levels = where, where if where_after is None else where_after
+    found = {}
+    for (name, side), wanted in zip(sides.items(), levels, strict=True):
+        found[str(name)] = measurement(side).only(wanted)
+        if found[str(name)].runs.empty:
+            raise UsageError(f"{name}: there are no runs to compare")
+    return found
 
 
 def between(
@@ -651,15 +630,10 @@ def between(
     by: Sequence[str] = (),
     margin: float | None = None,
 ) -> Family:
-    """Compare two measurements, condition by condition; `compare` has the parameters.
+    """Compare two measurements, condition by condition: a question by the factor `MEASUREMENT`.
 
-    The measurement is the factor that is asked about. What has no level in common on the two sides
-    was changed with it, and splits nothing. Raises UsageError if a side has no run, or there is no
-    such metric or factor.
+    `compare` has the parameters. Raises UsageError if there is no such metric or factor.
     """
-    for name, side in sides.items():
-        if side.runs.empty:
-            raise UsageError(f"{name}: there are no runs to compare")
     (before, one), (after, two) = sides.items()
     notes = [f"{after} against {before}: {_TIME}"]
     again = _shared(one.runs, two.runs)
@@ -671,41 +645,31 @@ def between(
         two = replace(two, runs=two.runs[~again].reset_index(drop=True))
         runs = plural(int(again.sum()), "run")
         notes.append(f"{runs} of {after} are those of {before}, and count once")
+    one.check_factors(by)
+    two.check_factors(by)
     both = together({before: one, after: two})
-    unknown = [name for name in by if name not in one.factors or name not in two.factors]
-    if unknown:
-        raise no_factor(unknown[0], two.runs, two.factors)
-    levels = _levels(one, two)
-    changed = [name for name in levels if not by and _is_changed(name, *levels[name])]
-    asked = [MEASUREMENT, *varying(both.runs, by)]
     metrics = _common(one, two, metric)
     if not metrics:
         raise NothingToReport(f"{before} and {after} have no metric in common")
     questions: list[Question] = []
-    lonely: dict[str, None] = {}
+    alone: list[str] = []
     for name in metrics:
-        obs = observe(both, name, asked, pool=changed)
+        obs = observe(both, name, [MEASUREMENT, *varying(both.runs, by)])
         obs = replace(obs, asked=(MEASUREMENT,))
         compared = pairs(obs, before)
         for a, b in compared:
             q = question(obs, a, b, margin=margin or MARGIN, factor=MEASUREMENT)
             questions.append(q)
-        lonely |= dict.fromkeys(_only_one(obs, compared))
+        alone += _only_one(obs, compared)
     notes.append(_CHANGE)
-    for name in changed:
-        first, second = (", ".join(_words(name, side)) for side in levels[name])
-        notes.append(f"changed: {name}: {first} before, {second} after")
+    if not by:
+        notes += _changes(both)
     family = _with_limits(judge_questions(questions, both), questions)
     return replace(
         family,
         experiment=f"{after} against {before}",
-        warnings=(*notes, *lonely, *family.warnings),
+        warnings=(*notes, *dict.fromkeys(alone), *family.warnings),
     )
-
-
-def _is_changed(name: str, before: set[Any], after: set[Any]) -> bool:
-    """Return whether a factor has no level in common on the two sides: that was changed."""
-    return name not in HOSTS and not before & after
 
 
 def _only_one(obs: Observations, compared: Sequence[tuple[str, str]]) -> list[str]:
@@ -716,22 +680,19 @@ def _only_one(obs: Observations, compared: Sequence[tuple[str, str]]) -> list[st
     return [f"only in {obs.at(name, MEASUREMENT)}: {words[name]}" for name in alone]
 
 
-def _words(name: str, levels: set[Any]) -> list[str]:
-    return sorted(map(factor(name).level_words, levels))
-
-
-def _levels(one: Measurement, two: Measurement) -> dict[str, tuple[set[Any], set[Any]]]:
-    """Return the levels that each factor has on both sides."""
-    levels = {}
-    for name in dict.fromkeys([*one.factors, *two.factors]):
-        if factor(name).role != "condition":
+def _changes(both: Measurement) -> list[str]:
+    """Say which factors have no level in common on the two sides: these were changed."""
+    notes = []
+    sides = both.runs.groupby(MEASUREMENT, sort=False)
+    for name in both.factors:
+        if factor(name).role != "condition" or name in (MEASUREMENT, *HOSTS):
             continue
-        sides = []
-        for side in (one.runs, two.runs):
-            column = side[name].unique() if name in side else [None]
-            sides.append(set(map(plain, column)))
-        levels[name] = sides[0], sides[1]
-    return levels
+        before, after = (set(map(plain, levels)) for levels in sides[name].unique())
+        if not before & after:
+            word = factor(name).level_words
+            first, second = (", ".join(sorted(map(word, s))) for s in (before, after))
+            notes.append(f"changed: {name}: {first} before, {second} after")
+    return notes
 
 
 def _common(before: Measurement, after: Measurement, metric: str | None) -> list[str]:
@@ -753,13 +714,13 @@ def _shared(one: pd.DataFrame, two: pd.DataFrame) -> pd.Series[bool]:
     return again & two["run_id"].notna()
 
 
-def compared_table(family: Family) -> Table:
-    """Return the comparisons of two measurements as a table for a page.
+def compared_table(family: Family) -> pd.DataFrame:
+    """Return the comparisons of two measurements in words: both medians, the change, the verdict.
 
     Examples
     --------
     >>> change = npl.compare("data/recorded/before", "data/recorded/after")
-    >>> npl.analysis.compared_table(change).columns.to_list()[2:4]
+    >>> npl.analysis.compared_table(change).columns.to_list()[1:3]
     ['before', 'after']
     """
     sides = {c.names[::-1] for c in family}
@@ -770,11 +731,7 @@ def compared_table(family: Family) -> Table:
         change, interval = effect(c.ratio), span(c.ratio, c.low, c.high)
         if interval != "–":
             change = f"{change} ({interval})"
-        rows.append(
-            (c.context or c.label, c.quantity, before, after, change, str(c.verdict))
-        )
-    names = ("condition", "metric", one, two, "change", "verdict")
-    frame = pd.DataFrame(rows, columns=list(names))
-    caption = "Median of each side, the change with its interval, and the verdict."
-    heads = {name: name if name in (one, two) else name.title() for name in names}
-    return Table.of(frame, caption, columns=heads)
+        row = {"condition": c.context or c.label, "metric": c.quantity}
+        row |= {one: before, two: after, "change": change, "verdict": str(c.verdict)}
+        rows.append(row)
+    return pd.DataFrame(rows).set_index("condition")

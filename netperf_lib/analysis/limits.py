@@ -18,7 +18,6 @@ from ..experiment.factors import plain, read_rate
 from ..metrics import format_value, plural
 from .observe import Observations, observe
 from .runs import Data, measurement
-from .tables import Table
 from .words import UNKNOWN, Headline, capital
 
 RATE, ADVERTISED, PATH = "rate asked for", "advertised bandwidth", "path"
@@ -122,8 +121,8 @@ class Limits(list[Limited]):
             blocks.append("\n  ".join(filter(None, lines)))
         return "\n".join([*blocks, "", _basis(self)])
 
-    def _repr_markdown_(self) -> str:
-        return limits_table(self)._repr_markdown_()
+    def _repr_html_(self) -> str:
+        return str(limits_table(self).to_html())
 
 
 def of_run(row: Mapping[str, Any]) -> Limit:
@@ -290,13 +289,13 @@ def _of_condition(obs: Observations, condition: str, runs: pd.DataFrame) -> Limi
     )
 
 
-def limits_table(limited: Sequence[Limited]) -> Table:
-    """Return the conditions as a table for a page: throughput, cause, evidence, what to do.
+def limits_table(limited: Sequence[Limited]) -> pd.DataFrame:
+    """Return the conditions in words: throughput, cause, evidence, what to do.
 
     Examples
     --------
     >>> npl.analysis.limits_table(npl.limits(exp)).columns.to_list()[:3]
-    ['condition', 'throughput', 'limited by']
+    ['throughput', 'limited by', 'evidence']
     """
     columns = {
         "condition": [one.condition for one in limited],
@@ -305,9 +304,7 @@ def limits_table(limited: Sequence[Limited]) -> Table:
         "evidence": [one.reason for one in limited],
         "what to do": [one.recommendation or "–" for one in limited],
     }
-    return Table.of(
-        pd.DataFrame(columns), f"What limits each condition. {_basis(limited)}"
-    )
+    return pd.DataFrame(columns).set_index("condition")
 
 
 def limits_words(limited: Sequence[Limited]) -> Headline:

@@ -23,7 +23,7 @@ from ..experiment.factors import FACTORS, factor, plain, sort_levels
 from ..experiment.origin import Origin
 from ..metrics import METRICS, PAGES, in_words, plural
 from ..metrics import metric as metric_of
-from .intervals import LONG_SERIES, NO_LEVEL, Floats, Level, level
+from .intervals import LONG_SERIES, Floats, Level, level
 from .runs import (
     ENDS,
     HOSTS,
@@ -40,7 +40,6 @@ from .runs import (
     varying,
     wished,
 )
-from .tables import Table
 from .words import SEVERAL, condition_names, label
 
 if TYPE_CHECKING:
@@ -172,21 +171,17 @@ class Observations:
     @cached_property
     def levels(self) -> pd.DataFrame:
         """The level of each condition: ``n`` runs, ``median``, its interval, and the extremes."""
-        found = dict.fromkeys(self.names, (0, NO_LEVEL, np.nan, np.nan))
+        found = {}
         for name, rows in self.complete.groupby("condition", observed=True):
-            x = rows["value"]
-            found[str(name)] = len(x), level_of(rows), x.min(), x.max()
-        table = pd.DataFrame(index=self.facts.index)
-        table["n"] = [n for n, *_ in found.values()]
-        for column in ("median", "low", "high"):
-            table[column] = [getattr(one, column) for _, one, *_ in found.values()]
-        table["smallest"] = [smallest for *_, smallest, _ in found.values()]
-        table["largest"] = [largest for *_, largest in found.values()]
-        table["confidence"] = [one.confidence for _, one, *_ in found.values()]
-        # a single observation has no interval
-        ends = ["low", "high", "smallest", "largest", "confidence"]
-        table.loc[table["n"] < 2, ends] = np.nan
-        return table
+            x, one = rows["value"], level_of(rows)
+            interval = one.low, one.high, x.min(), x.max(), one.confidence
+            # a single observation has no interval
+            known = interval if len(x) > 1 else [np.nan] * len(interval)
+            found[name] = len(x), one.median, *known
+        columns = "n median low high smallest largest confidence".split()
+        table = pd.DataFrame.from_dict(found, orient="index", columns=columns)
+        table = table.reindex(self.facts.index).fillna({"n": 0})
+        return table.astype({"n": int})
 
     @cached_property
     def grid(self) -> Grid:
@@ -349,7 +344,7 @@ class Observations:
         return "\n  ".join([f"<{self.metric}: {what}>", *self.notes])
 
     def _repr_html_(self) -> str:
-        return str(levels(self)._repr_markdown_())
+        return str(levels(self).to_html())
 
 
 def slice_for(
@@ -858,7 +853,7 @@ def levels(
     by: str | Sequence[str] = (),
     *,
     where: Mapping[str, Any] | None = None,
-) -> Table:
+) -> pd.DataFrame:
     """Return the level of each condition: its median, with interval, range and counts.
 
     Parameters
@@ -869,9 +864,10 @@ def levels(
     Returns
     -------
     DataFrame
-        A row for each condition, with its name as the index: its levels, ``n``, ``median``,
-        ``low``, ``high``, ``smallest``, ``largest``, ``confidence`` (the actual one of the
-        interval), ``failed``, ``missing``. A single observation has no interval.
+        A row for each condition, with its name as the index: its levels, ``metric``, ``unit`` (of
+        the stored numbers), ``n``, ``median``, ``low``, ``high``, ``smallest``, ``largest``,
+        ``confidence`` (the actual one of the interval), ``failed``, ``missing``. A single
+        observation has no interval.
 
     Raises
     ------
@@ -887,12 +883,8 @@ def levels(
     obs = observe(data, metric, by, where=where)
     counts = pd.crosstab(obs.table["condition"].astype(object), obs.table["state"])
     counts = counts.reindex(obs.facts.index, columns=["failed", "missing"], fill_value=0)
-    return Table.of(
-        pd.concat([obs.conditions, obs.levels, counts], axis=1),
-        metric=obs.metric,
-        deployments=obs.table["replicate"].nunique(),
-        notice=obs.origin.notice,
-    )
+    about = obs.conditions.assign(metric=obs.metric, unit=obs.unit)
+    return pd.concat([about, obs.levels, counts], axis=1)
 
 
 def describe(obs: Observations) -> str:

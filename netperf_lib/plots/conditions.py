@@ -14,7 +14,6 @@ from matplotlib.ticker import MaxNLocator
 
 from ..analysis.colours import colours
 from ..analysis.observe import Observations, as_tuple, level_names, level_of, observe
-from ..analysis.observe import levels as observed_levels
 from ..analysis.words import interval_words
 from ..metrics import format_value
 from ..metrics import metric as metric_of
@@ -150,11 +149,9 @@ def levels(
 ) -> Axes:
     """Draw every run, and the median with its interval, of every condition in rows.
 
-    Of a table of `netperf_lib.levels` the medians and intervals are drawn.
-
     Parameters
     ----------
-    data : Observations, what `observe` takes, or a table of levels
+    data : Observations, or what `observe` takes
         What to draw.
     metric : str, optional
         The metric, where `data` does not imply it.
@@ -172,26 +169,21 @@ def levels(
     --------
     >>> ax = npl.plots.levels(exp, "latency_oneway_us", by="placement")
     """
-    runs, table = None, data
-    if not (isinstance(data, pd.DataFrame) and "median" in data):
-        obs = observe(data, metric, by, where=where)
-        runs, table = obs.complete, observed_levels(obs)
-    info = metric_of(metric or getattr(table, "metric", None) or "")
-    table = table[table["n"] > 0]
-    some(table, f"there is no value of {info.label}")
-    rows = table if "condition" in table else table.reset_index()
-    names = [str(name) for name in rows["condition"]]
-    interval = interval_words(rows["n"], deployments=getattr(table, "deployments", 1))
-    points = "" if runs is None else "every run (points), "
+    obs = observe(data, metric, by, where=where)
+    info = metric_of(obs.metric)
+    rows = obs.levels[obs.levels["n"] > 0]
+    some(rows, f"there is no value of {info.label}")
+    names = [str(name) for name in rows.index]
+    interval = interval_words(rows["n"], obs.table["replicate"].nunique())
     caption = (
-        f"{info.label}: {points}median and {interval}. n = {each(rows['n'])} per row."
+        f"{info.label}: every run (points), median and {interval}. "
+        f"n = {each(rows['n'])} per row."
     )
     alt = listed(dict(zip(names, rows["median"], strict=True)), info.unit)
     row_height = min(0.21, 7.4 / len(names))  # a figure fits a page, whatever it shows
-    with canvas(data, 0.75 + row_height * len(names), caption, alt, ax) as (chart,):
+    with canvas(obs, 0.75 + row_height * len(names), caption, alt, ax) as (chart,):
         painted = colours(names)
-        if runs is not None:
-            _runs(chart, runs, names, painted)
+        _runs(chart, obs.complete, names, painted)
         for y, (name, row) in enumerate(zip(names, rows.itertuples(), strict=True)):
             _level(chart, y, row, painted[name])
         rows_of(chart, names)

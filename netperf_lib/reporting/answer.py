@@ -194,7 +194,8 @@ class Answer:
             *(c.words for c in self.verdicts),
             *(f"! {note}" for note in self.observations.notes),
         )
-        return "\n".join([repr(self.levels), *(f"  {line}" for line in words)])
+        figures = self.levels[["n", "median", "low", "high", "unit"]]
+        return "\n".join([figures.to_string(), *(f"  {line}" for line in words)])
 
     def parts(self, *, short: bool = False) -> list[Any]:
         """Return what a notebook shows: notice, headline, and the comparisons with what to do.

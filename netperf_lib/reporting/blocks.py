@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from ..analysis.tables import markdown_table
 from ..analysis.verdicts import advice, confidences
 from ..analysis.words import UNKNOWN, as_markdown, capital, effect, span
 from ..metrics import METRICS, format_span, format_value
@@ -33,6 +32,20 @@ class Shown:
 
     def _repr_markdown_(self) -> str:
         return self.markdown
+
+
+def markdown_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()
+) -> str:
+    """Return a table in markdown; every cell is text, and numbers stand to the `right`."""
+    sides = ["---:" if head in right else ":---" for head in header]
+    lines = [_line(header), f"|{'|'.join(sides)}|", *map(_line, rows)]
+    return "\n".join(lines)
+
+
+def _line(cells: Sequence[str]) -> str:
+    words = [as_markdown(cell.replace("\n", "; ")) for cell in cells]
+    return f"| {' | '.join(words)} |"
 
 
 def callout(text: str, *, title: str) -> Shown:
@@ -76,8 +89,9 @@ def measured(levels: pd.DataFrame, metric: str) -> Shown:
             row[3] = format_span(level["low"], level["high"], info.unit)
             row[4] = format_span(level["smallest"], level["largest"], info.unit)
         rows.append(row + [str(level[name]) for name in lost])
-    table = markdown_table(heads + list(map(capital, lost)), rows)
-    return Shown(repr(levels), table)
+    heads += map(capital, lost)
+    figures = levels[["n", "median", "low", "high"]]
+    return Shown(figures.to_string(), markdown_table(heads, rows, right=heads[1:]))
 
 
 # -- comparisons -----------------------------------------------------------------------------------
@@ -129,7 +143,7 @@ def verdicts(
         )
     if not any(row[-1] for row in rows):
         heads, rows = heads[:-1], [row[:-1] for row in rows]
-    table = markdown_table(heads, rows)
+    table = markdown_table(heads, rows, right=["Effect"])
     if short:
         mind = "\n\nMind the warnings of section 1." if warnings else ""
         return Shown("\n".join(c.words for c in family), table + mind)

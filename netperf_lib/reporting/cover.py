@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..analysis.claims import HOLDS, store_of, stored
 from ..analysis.runs import measurement, status_counts
-from ..analysis.tables import markdown_table
 from ..analysis.words import shortened
 from ..metrics import plural
+from .blocks import markdown_table
 
 if TYPE_CHECKING:
     import pandas as pd
