@@ -337,7 +337,7 @@ def collect(**options: Any) -> None:
     """Measure an experiment, or resume an interrupted measurement."""
     from .pipeline import collect as do
 
-    _echo(do(**options, say=_say).url)
+    _echo(do(**options, say=_say))
 
 
 @_command("npl ingest results/lab")
@@ -366,9 +366,10 @@ def ingest(folder: str, workers: int) -> None:
 )
 def exclude(experiment: str, run_id: str, because: str) -> None:
     """Exclude one run from every comparison; its raw logs are kept."""
-    from .data.layout import Store
+    from .data.layout import experiment_folder
+    from .data.raw import exclude as leave_out
 
-    Store.at(experiment).exclude(run_id, because)
+    leave_out(experiment_folder(experiment), run_id, because)
 
 
 @_command(

@@ -22,7 +22,6 @@ from .experiment.schedule import Plan, schedule
 from .experiment.yaml import load_experiment
 
 if TYPE_CHECKING:
-    from .data.layout import Store
     from .reporting.execute import PageProgress
 
 
@@ -112,29 +111,29 @@ def run(
     """
     from .analysis.lead import lead_paragraph
     from .data.ingest import ingest
-    from .data.layout import Store
+    from .data.raw import runs
 
     failed = None
     try:
-        store = collect(experiment, root=root, say=say, **measuring)
+        folder = collect(experiment, root=root, say=say, **measuring)
     except HostError as error:
         if not or_recorded:
             raise
         say(f"Nothing can be measured here: {error}")
         say(f"The report is made from recorded data instead: {recorded()}")
         # a copy, because the original may be in a read-only location
-        copy = Store(root, f"{recorded().name}-recorded").path
-        store = Store.at(shutil.copytree(recorded(), copy, dirs_exist_ok=True))
+        folder = Path(root, f"{recorded().name}-recorded")
+        shutil.copytree(recorded(), folder, dirs_exist_ok=True)
     except CollectError as error:  # runs that were measured are reported anyway
-        store = Store(root, _load(experiment).name)
-        if not any(record["status"] == "ok" for _, record in store.runs()):
+        folder = Path(root, _load(experiment).name)
+        if not any(record.status == "ok" for record in runs(folder)):
             raise
         failed = error
         say(str(error))
-    say(f"{ingest(store.location)} runs read into tables under {store.url}")
+    say(f"{ingest(folder)} runs read into tables under {folder}")
     say("The report is being made")
-    files = report_to(store.url, pdf, progress)
-    for line in lead_paragraph(store.location).lines:
+    files = report_to(folder, pdf, progress)
+    for line in lead_paragraph(folder).lines:
         say(line)
     if failed:
         raise failed
@@ -175,7 +174,7 @@ def collect(
     until_decided: bool = False,
     anyway: bool = False,
     say: Callable[[str], None] = print,
-) -> Store:
+) -> Path:
     """Measure an experiment, or resume an interrupted measurement.
 
     Parameters
@@ -209,36 +208,36 @@ def collect(
     CollectError
         Some trials have no complete run after all attempts; everything else was measured.
     """
-    from .data.layout import Store
+    from .data.declaration import set_aside_unless_open
+    from .data.layout import lock
     from .measure.collector import failures
 
     declared = _load(experiment, rounds, duration_s)
-    store = Store(root, declared.name)
-    if anew and (aside := store.set_aside_unless_open(declared)):
+    folder = Path(root, declared.name)
+    if anew and (aside := set_aside_unless_open(folder, declared)):
         say(f"The previous measurement is kept in {aside}")
-    enough = decided(store, declared) if until_decided else None
-    with (
-        store.lock()
-    ):  # before any host is touched: running hosts may be another collector's
-        scheduled = _schedule(store, declared, seed, looked=until_decided)
+    enough = decided(folder, declared) if until_decided else None
+    # before any host is touched: running hosts may be another collector's
+    with lock(folder):
+        scheduled = _schedule(folder, declared, seed, looked=until_decided)
         for number in range(1, declared.deployments + 1):
             _measure(
                 scheduled,
-                store,
+                folder,
                 number,
                 anyway=anyway,
                 say=say,
                 install=install,
                 enough=enough,
             )
-        if why := failures(scheduled, store):
+        if why := failures(scheduled, folder):
             raise CollectError(why)
-    return store
+    return folder
 
 
 def _measure(
     scheduled: Plan,
-    store: Store,
+    folder: Path,
     number: int,
     *,
     anyway: bool,
@@ -246,19 +245,22 @@ def _measure(
     **how: Any,
 ) -> None:
     """Place the hosts of a deployment and measure what is left of it."""
+    from .data.declaration import write_deployment
+    from .data.layout import hosts_dir
+    from .data.raw import run_ids
     from .measure.collector import collect as measure
     from .measure.collector import is_complete
 
-    declared = scheduled.experiment
-    if is_complete(scheduled, store, number=number):
+    declared, state = scheduled.experiment, hosts_dir(folder)
+    if is_complete(scheduled, folder, number=number):
         say(f"Deployment {number}: nothing is left to measure.")
-        hosts.release(declared, state=store.hosts_dir, number=number)
+        hosts.release(declared, state=state, number=number)
         return
     workload = _workload(scheduled)
     with hosts.deployed(
-        declared, number=number, state=store.hosts_dir, workload=workload
+        declared, number=number, state=state, workload=workload
     ) as deployment:
-        store.write_deployment(number, deployment)
+        write_deployment(folder, number, deployment)
         if deployment.notice:
             say(deployment.notice)
         if false := deployment.contradictions():
@@ -275,17 +277,14 @@ def _measure(
             """Return a message if the cost of the hosts has reached the budget."""
             if declared.budget is None:
                 return None
-            done = len(store.run_ids()) / max(1, len(scheduled.trials))
-            return hosts.budget_reached(
-                declared, state=store.hosts_dir, done=min(1.0, done)
-            )
+            done = len(run_ids(folder)) / max(1, len(scheduled.trials))
+            return hosts.budget_reached(declared, state=state, done=min(1.0, done))
 
-        say(
-            f"{measure(scheduled, deployment, store, number=number, spent=spent, **how)}."
-        )
+        how |= {"number": number, "spent": spent, "locked": True}
+        say(f"{measure(scheduled, deployment, folder, **how)}.")
 
 
-def decided(store: Store, experiment: Experiment) -> Callable[[], str | None]:
+def decided(folder: Path, experiment: Experiment) -> Callable[[], str | None]:
     """Return the stopping rule: every declared contrast is settled or futile."""
     if not experiment.contrasts:
         raise UsageError(
@@ -297,7 +296,7 @@ def decided(store: Store, experiment: Experiment) -> Callable[[], str | None]:
         from .analysis.judging import until_decided
         from .data.load import load
 
-        runs = load(store.location)
+        runs = load(folder)
         latest = runs[
             runs["deployment"] == runs["deployment"].max()
         ]  # earlier deployments are complete
@@ -328,21 +327,23 @@ def _workload(scheduled: Plan) -> hosts.Workload:
     )
 
 
-def _schedule(store: Store, declared: Experiment, seed: int | None, looked: bool) -> Plan:
+def _schedule(folder: Path, declared: Experiment, seed: int | None, looked: bool) -> Plan:
     """Return the schedule, in which trials that were measured keep their positions.
 
     It is stored, with those of rounds no longer asked for, and whether the data ever decided when
     to stop: verdicts are then judged more strictly.
     """
+    from .data.declaration import declare, read_plan, write_plan
     from .data.layout import trial_of
+    from .data.raw import run_ids
 
-    store.declare(declared)
-    stored = store.read_plan() or {}
-    measured = {trial_of(run_id) for run_id in store.run_ids()}
+    declare(folder, declared)
+    stored = read_plan(folder) or {}
+    measured = {trial_of(run_id) for run_id in run_ids(folder)}
     before = stored.get("seed")
     if seed is not None and before is not None and measured and seed != int(before):
         raise UsageError(
-            f"{store.url} was started with seed {before}; omit --seed, or choose another root"
+            f"{folder} was started with seed {before}; omit --seed, or choose another root"
         )
     if seed is None and before is not None:
         seed = int(before)
@@ -354,7 +355,7 @@ def _schedule(store: Store, declared: Experiment, seed: int | None, looked: bool
     kept = measured - planned
     document["trials"] += [row for run_id, row in rows.items() if run_id in kept]
     document["looked"] = looked or bool(stored.get("looked"))
-    store.write_plan(document)
+    write_plan(folder, document)
     return scheduled
 
 
@@ -373,7 +374,8 @@ def up(experiment: PathLike, *, root: PathLike = "results") -> list[Deployment]:
     >>> [host.name for host in placed.hosts]
     ['zone1', 'zone2', 'zone3']
     """
-    from .data.layout import Store
+    from .data.declaration import declare, write_deployment
+    from .data.layout import hosts_dir
 
     declared = _load(experiment)
     source = hosts.source(declared.hosts.source)
@@ -382,15 +384,16 @@ def up(experiment: PathLike, *, root: PathLike = "results") -> list[Deployment]:
             f"hosts of source {declared.hosts.source!r} exist only during a measurement; "
             "use `npl run` or `npl collect`, or `npl lab up` to keep a lab running"
         )
-    store = Store(root, declared.name)
-    store.declare(declared)
+    folder = Path(root, declared.name)
+    declare(folder, declared)
+    state = hosts_dir(folder)
     deployments = []
     workload = _workload(schedule(declared, seed=0))
     for number in range(1, declared.deployments + 1):
         deployments.append(
-            source.up(declared, number=number, state=store.hosts_dir, workload=workload)
+            source.up(declared, number=number, state=state, workload=workload)
         )
-        store.write_deployment(number, deployments[-1])
+        write_deployment(folder, number, deployments[-1])
     return deployments
 
 
@@ -401,12 +404,11 @@ def down(experiment: PathLike, *, root: PathLike = "results") -> None:
     --------
     >>> npl.down("data/experiments/lab.yaml")  # a lab ends with its caller
     """
-    from .data.layout import Store
+    from .data.layout import hosts_dir
 
     declared = _load(experiment)
-    hosts.source(declared.hosts.source).down(
-        declared, state=Store(root, declared.name).hosts_dir
-    )
+    state = hosts_dir(Path(root, declared.name))
+    hosts.source(declared.hosts.source).down(declared, state=state)
 
 
 def examine(experiment: PathLike) -> Iterator[tuple[str, str, bool]]:

@@ -6,11 +6,13 @@ Every run is marked as synthetic, so nothing made of it can be mistaken for a me
 import json
 import math
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import yaml
 
-from netperf_lib.data.layout import Store, new_record
+from netperf_lib.data.declaration import declare, freeze, write_plan
+from netperf_lib.data.raw import new_record, new_run, write_record
 from netperf_lib.experiment.model import Experiment
 from netperf_lib.experiment.schedule import schedule, trial_levels
 
@@ -58,11 +60,11 @@ def synth(root, *, runs, experiments=1, samples):
     for number in range(1, experiments + 1):
         count = runs // experiments + (number <= runs % experiments)
         experiment = _declared(number, count)
-        store = Store(root, experiment.name)
-        store.declare(experiment)
+        store = Path(root, experiment.name)
+        declare(store, experiment)
         plan = schedule(experiment)
-        store.write_plan(plan.to_dict())
-        store.freeze(START.isoformat())
+        write_plan(store, plan.to_dict())
+        frozen = freeze(store, START.isoformat())
         random = np.random.default_rng([0, number, 1 << 40])
         luck = {p: math.exp(0.05 * random.standard_normal()) for p in LATENCY_US}
         for trial in [t for t in plan.trials if not t.leading][:count]:
@@ -71,12 +73,12 @@ def synth(root, *, runs, experiments=1, samples):
             factor = luck[trial.pair.placement] * math.exp(
                 0.02 * random.standard_normal()
             )
-            with store.new_run(trial.run_id, durable=False) as place:
+            with new_run(store, trial.run_id, durable=False) as place:
                 files = dict.fromkeys(("client.err", "server.out", "server.err"), "")
                 files["client.out"] = _log(trial, factor, samples, at, random)
                 for name, content in files.items():
                     (place / name).write_text(content, "utf-8")
-                store.write_record(place, _record(experiment.name, trial, at))
+                write_record(place, _record(experiment.name, trial, at), frozen)
 
 
 def _declared(number, count):

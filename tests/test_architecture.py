@@ -64,7 +64,7 @@ def imports(path):
 
 @cache
 def members(path):
-    """What is imported of the project itself, each name with its module: ``.data.layout.Store``."""
+    """What is imported of the project itself, each name with its module: ``.data.raw.Record``."""
     parts = path.relative_to(PACKAGE).parent.parts
     return {
         "."

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 import netperf_lib as npl
-from netperf_lib.data.layout import Store
+from netperf_lib.data.raw import run_ids
 from netperf_lib.hosts.lab.topology import Options
 
 from .sshd import wait_until
@@ -63,7 +63,7 @@ def measured(tmp_path_factory):
     assert (folder / "out.pdf").read_bytes().startswith(b"%PDF")
     assert done.stdout == f"{folder / 'out.pdf'}\n"
     assert "Placement: Latency is" in done.stderr.splitlines()[-1]
-    return Store(folder / "results", "small")
+    return Path(folder / "results", "small")
 
 
 def test_every_trial_became_a_run_with_its_raw_logs(measured):
@@ -116,7 +116,7 @@ def namespace(entry):
 @pytest.mark.slow
 def test_kill_9_leaves_nothing_and_the_same_command_goes_on(tmp_path):
     file, root = declare(tmp_path, 2, contrasts=[]), tmp_path / "results"
-    store, mark = Store(root, "small"), str(uuid.uuid4())
+    store, mark = Path(root, "small"), str(uuid.uuid4())
     words = command("collect", file, "--root", root)
 
     def marked(entry):
@@ -127,7 +127,7 @@ def test_kill_9_leaves_nothing_and_the_same_command_goes_on(tmp_path):
         words, env=os.environ | {"NETPERF_TEST_MARK": mark}, **quiet
     )
     try:
-        assert wait_until(lambda: len(store.run_ids()) >= 2, 180)
+        assert wait_until(lambda: len(run_ids(store)) >= 2, 180)
         own = namespace(Path("/proc/self"))
         namespaces = {namespace(entry) for entry in processes(marked)} - {own}
         assert namespaces, "the lab's hosts are in namespaces of their own"
@@ -136,12 +136,12 @@ def test_kill_9_leaves_nothing_and_the_same_command_goes_on(tmp_path):
         process.wait()
     assert wait_until(lambda: not processes(marked))
     assert wait_until(lambda: not processes(lambda entry: namespace(entry) in namespaces))
-    complete = set(store.run_ids())
-    assert all((store.path / "raw" / i / "run.json").is_file() for i in complete)
+    complete = set(run_ids(store))
+    assert all((store / "raw" / i / "run.json").is_file() for i in complete)
 
     done = subprocess.run(words, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert complete < set(store.run_ids())
-    runs = npl.load(store.path)
+    assert complete < set(run_ids(store))
+    runs = npl.load(store)
     assert sum(runs["status"] == "ok") == 2 * len(SERVERS)
-    assert not list((store.path / "raw").glob(".*"))
+    assert not list((store / "raw").glob(".*"))

@@ -15,7 +15,9 @@ from jupyter_client.manager import start_new_kernel
 import netperf_lib as npl
 from netperf_lib import tools
 from netperf_lib.cli import npl as npl_command
-from netperf_lib.data.layout import Store
+from netperf_lib.data.declaration import deployments, read_plan
+from netperf_lib.data.layout import hosts_dir, lock
+from netperf_lib.data.raw import run_ids
 from netperf_lib.errors import CollectError, StoreError, explain
 from netperf_lib.hosts import lab
 
@@ -49,12 +51,12 @@ def small(lab_runs, tmp_path):
 
 
 def test_a_second_collector_touches_neither_hosts_nor_plan(small, tmp_path):
-    first = Store(tmp_path, "small")
-    with first.lock(), pytest.raises(StoreError, match="another collector"):
+    first = Path(tmp_path, "small")
+    with lock(first), pytest.raises(StoreError, match="another collector"):
         npl.collect(small, root=tmp_path)
-    assert not first.deployments()
-    assert first.read_plan() is None
-    assert lab.status(first.hosts_dir) is None
+    assert not deployments(first)
+    assert read_plan(first) is None
+    assert lab.status(hosts_dir(first)) is None
 
 
 @pytest.mark.slow
@@ -100,11 +102,11 @@ def test_two_measurements_with_other_buffers_are_told_apart(small, tmp_path):
 def test_hosts_are_not_placed_where_nothing_is_left_to_measure(small, tmp_path):
     said = []
     store = npl.collect(small, root=tmp_path, say=said.append)
-    (placed,) = store.deployments().values()
+    (placed,) = deployments(store).values()
     assert "1 of 1 trials measured." in said
     npl.collect(small, root=tmp_path, say=said.append)
     assert said[-1] == "Deployment 1: nothing is left to measure."
-    assert store.deployments() == {1: placed}  # with the keys and ports of the first time
+    assert deployments(store) == {1: placed}  # with the keys and ports of the first time
     npl.collect(small, root=tmp_path, rounds="+1", say=said.append)
     assert said[-1] == "1 of 2 trials measured, 1 measured before."
 
@@ -194,7 +196,7 @@ def test_a_cell_measures_on_hosts_that_exist(kernel, tmp_path):
             "assert asyncio.get_running_loop().is_running()",
             # both are this machine
             f"store = npl.collect({str(file)!r}, root={str(tmp_path)!r}, anyway=True)",
-            "assert (npl.load(store.url)['status'] == 'ok').all()",
+            "assert (npl.load(store)['status'] == 'ok').all()",
         ]
         done = client.execute("\n".join(code), reply=True, timeout=120)["content"]
         assert done["status"] == "ok", done
@@ -214,6 +216,6 @@ def test_interrupting_a_cell_ends_what_it_started(kernel, small, tmp_path):
     done = next(r for r in replies if r["parent_header"]["msg_id"] == asked)["content"]
     assert (done["status"], done["ename"]) == ("error", "KeyboardInterrupt")
     assert wait_until(lambda: not alive(" -t 311 "))
-    with Store(tmp_path, "small").lock():
-        assert not Store(tmp_path, "small").run_ids()
-    assert lab.status(Store(tmp_path, "small").hosts_dir) is None
+    with lock(Path(tmp_path, "small")):
+        assert not run_ids(Path(tmp_path, "small"))
+    assert lab.status(hosts_dir(Path(tmp_path, "small"))) is None

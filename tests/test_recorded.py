@@ -11,7 +11,7 @@ import pypdf
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.data.layout import Store
+from netperf_lib.data.declaration import declaration
 from netperf_lib.hosts.lab.topology import Options
 
 from .conftest import REPO
@@ -30,7 +30,7 @@ def test_it_is_whole_and_small(recorded):
         <= 5_600_000
     )
     runs = npl.load(recorded)
-    declared = Store.at(recorded).declared()
+    declared = declaration(recorded).experiment
     assert declared.rounds >= 12
     ok = runs[runs["status"] == "ok"]
     rounds = ok.groupby(
@@ -77,7 +77,7 @@ def test_its_verdicts_do_not_contradict_the_delays_of_the_lab(recorded):
     judged = 0
     family = npl.compare(npl.read(recorded))
     for contrast, result in zip(
-        Store.at(recorded).declared().contrasts, family, strict=True
+        declaration(recorded).experiment.contrasts, family, strict=True
     ):
         if contrast.metric == "latency_oneway_us":
             a, b = (

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from netperf_lib.data.layout import Store
+from netperf_lib.data.declaration import declaration
 from netperf_lib.errors import UsageError
 from netperf_lib.pipeline import decided
 
@@ -15,13 +15,13 @@ from .conftest import REPO
 def store(tmp_path_factory):
     place = tmp_path_factory.mktemp("root") / "lab-full"
     shutil.copytree(REPO / "data" / "recorded" / "lab-full", place)
-    return Store.at(place)
+    return place
 
 
 def test_an_open_contrast_is_measured_on(store):
     """A margin of 0.5 % is much narrower than what twelve rounds on the lab tell, but within reach
     of 10,000."""
-    declared = store.declared()
+    declared = declaration(store).experiment
     near = tuple(
         c.model_copy(update={"margin": 0.005})
         for c in declared.contrasts
@@ -37,7 +37,7 @@ def test_an_open_contrast_is_measured_on(store):
 
 
 def test_what_is_settled_is_measured_no_more(store):
-    declared = store.declared()
+    declared = declaration(store).experiment
     far = [c for c in declared.contrasts if "cross-region" in str(c.a)]
     assert far
     settled = declared.model_copy(update={"contrasts": (far[0],)})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from ..data.layout import Store
+from ..data.declaration import claims
+from ..data.layout import experiment_folder
 from ..errors import StoreError
 from .runs import Data, measurement
 from .words import Words
@@ -17,15 +19,15 @@ HOLDS = {True: "holds", False: "does NOT hold", None: "not shown"}
 
 def stored(data: Data) -> list[dict[str, Any]]:
     """Return the claims about the hosts as they are stored; a table made by hand has none."""
-    store = store_of(data)
-    return store.claims() if store else []
+    folder = folder_of(data)
+    return claims(folder) if folder else []
 
 
-def store_of(data: Data) -> Store | None:
-    """Return the experiment that runs come from; None for a table made by hand."""
+def folder_of(data: Data) -> Path | None:
+    """Return the folder that runs come from; None for a table made by hand."""
     folder = measurement(data).origin.folder
     try:
-        return Store.at(folder) if folder else None
+        return experiment_folder(folder) if folder else None
     except StoreError:
         return None
 

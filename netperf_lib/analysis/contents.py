@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from ..data.declaration import declaration, read_plan
 from ..data.door import read
 from ..data.files import Location
 from ..data.layout import experiments, trial_of
@@ -215,7 +216,10 @@ def at_a_glance(location: Location) -> list[dict[str, Any]]:
 
 
 def _summary(exp: Results) -> dict[str, Any]:
-    named = {"experiment": exp.name, "title": exp.store.declared().title}
+    named = {
+        "experiment": exp.name,
+        "title": declaration(exp.own_folder).experiment.title,
+    }
     try:
         runs = exp.runs
     except NotMeasured:
@@ -240,7 +244,7 @@ def _summary(exp: Results) -> dict[str, Any]:
 def _incomplete(exp: Results) -> str:
     """Say how many of the planned trials are missing; empty where none is, or no plan is kept."""
     origin = exp.origin
-    planned = (exp.store.read_plan() or {}).get("trials", ())
+    planned = (read_plan(exp.own_folder) or {}).get("trials", ())
     if origin.looked or not origin.planned:  # rounds end when all is decided
         return ""
     measured = set(map(trial_of, exp.runs["run_id"]))

@@ -5,39 +5,34 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..tools.ss import SAMPLES, evidence
 from .logs import MAX_BYTES
-
-if TYPE_CHECKING:
-    from .layout import RawFolder
+from .raw import RawFolder, Record
 
 LOAD = "client-load"
 """Name in the record of the load under which a test is measured: the side whose connections were
 sampled, if so."""
 
 
-def of_record(folder: RawFolder, record: Mapping[str, Any]) -> dict[str, Any]:
+def of_record(folder: RawFolder, record: Record) -> dict[str, Any]:
     """Return the columns of evidence of a run from the files in its folder and its record.
 
     What is absent is left out.
 
     Only files that are as the record describes them are read; ValueError for another one.
     """
-    trial = record["trial"]
-    options = {**trial, **(trial.get("options") or {})}
-    backwards = (
-        "-R" in record["commands"][LOAD]
-        if record.get("sampled") == LOAD
-        else options.get("reverse")
-    )
+    options = {**record.trial, **(record.trial.get("options") or {})}
+    backwards = options.get("reverse")
+    if record.sampled == LOAD:
+        backwards = "-R" in record.commands[LOAD]
     hosts = ("server", "client") if backwards else ("client", "server")
     texts = {}
     for host in hosts:
         name = f"{host}{SAMPLES}"
         data = b""
-        if name in record["files"]:
+        if name in record.files:
             data = folder.file(name, record).read_bytes()
         # a stream that was cut short, as after a crash, keeps what came before; one of others may
         # unpack to anything
@@ -53,10 +48,9 @@ def of_record(folder: RawFolder, record: Mapping[str, Any]) -> dict[str, Any]:
     return columns
 
 
-def settings_of(record: Mapping[str, Any], host: str) -> Mapping[str, Any]:
+def settings_of(record: Record, host: str) -> Mapping[str, Any]:
     """Return the sysctl settings of a host when a run was measured; empty if not known."""
-    facts = (record.get("facts") or {}).get(host) or {}
-    return facts.get("sysctl") or {}
+    return record.facts.get(host, {}).get("sysctl") or {}
 
 
 def largest_buffer(settings: Mapping[str, Any] | None, name: str) -> int | None:
@@ -65,12 +59,12 @@ def largest_buffer(settings: Mapping[str, Any] | None, name: str) -> int | None:
     return int(size[0]) if size and size[0].isdecimal() else None
 
 
-def _buffers(record: Mapping[str, Any], sender: str, receiver: str) -> dict[str, Any]:
+def _buffers(record: Record, sender: str, receiver: str) -> dict[str, Any]:
     """The largest TCP buffers: what the tool asks for, which the kernel doubles.
 
     Else the hosts' settings.
     """
-    command = list(map(str, record["commands"][record.get("sampled", "client")]))
+    command = list(map(str, record.commands.get(record.sampled, ())))
     asked = [int(b) for a, b in pairwise(command) if a == "-w" and b.isdecimal()]
     columns: dict[str, Any] = {}
     for column, host, name, core in (
@@ -78,8 +72,7 @@ def _buffers(record: Mapping[str, Any], sender: str, receiver: str) -> dict[str,
         ("limit_receive_max_bytes", receiver, "tcp_rmem", "net.core.rmem_max"),
     ):
         sysctl = settings_of(record, host)
-        counters = (record.get("counters") or {}).get(host) or {}
-        state = counters.get("state")
+        state = record.counters.get(host, {}).get("state")
         size = largest_buffer(state, name) or largest_buffer(sysctl, f"net.ipv4.{name}")
         if asked:
             size = 2 * min(asked[0], int(sysctl.get(core) or asked[0]))

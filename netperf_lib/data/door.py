@@ -14,7 +14,7 @@ from ..errors import StoreError, UsageError
 from ..experiment.origin import Measured, Origin
 from .files import Location
 from .imports import are_logs, read_logs
-from .layout import Store, experiments, is_experiment
+from .layout import experiment_folder, experiments, is_experiment
 from .load import Results
 from .shipped import located
 
@@ -82,14 +82,14 @@ def _of_path(path: Location, pattern: str | None) -> Results:
     """Return the experiment of a folder, the experiments that a pattern names, or logs."""
     path, instead = located(path)
     if is_experiment(path):
-        return Results(Store.at(path), instead)
+        return Results(experiment_folder(path), instead)
     matching = glob(os.fspath(path))  # noqa: PTH207  (pathlib's takes no absolute pattern)
     folders = experiments(path) or sorted(filter(is_experiment, matching))
     if folders:
-        return _several([Results(Store.at(folder)) for folder in folders], path)
+        return _several([Results(experiment_folder(folder)) for folder in folders], path)
     if are_logs(path):
         return Results(given=read_logs(path, pattern=pattern), called=Path(path).name)
-    return Results(Store.at(path))
+    return Results(experiment_folder(path))
 
 
 def _several(parts: Sequence[Results], path: Location) -> Results:

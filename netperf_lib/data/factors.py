@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from ..experiment.factors import (
     FACTORS,
@@ -13,6 +13,7 @@ from ..experiment.factors import (
     factors_of,
     is_address,
 )
+from .raw import Record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,14 +26,14 @@ _SENTENCE, _PHRASE = 5, 3
 
 
 def decide_factors(
-    records: Iterable[Mapping[str, Any]],
+    records: Iterable[Record],
 ) -> tuple[list[str], dict[str, str]]:
     """Decide which columns of runs are factors.
 
     Parameters
     ----------
-    records : iterable of mapping
-        The record of each run.
+    records : iterable of Record
+        Of each run.
 
     Returns
     -------
@@ -42,7 +43,10 @@ def decide_factors(
     """
     import pandas as pd
 
-    rows = [{**factors_of(r), "round": r["round"]} for r in records]
+    rows = []
+    for record in records:
+        levels = factors_of(record.trial, record.hosts, record.facts)
+        rows.append({**levels, "round": record.round})
     runs = pd.DataFrame(rows, dtype=object)
     names = dimensions(runs.columns, roles=("condition", "host"))
     varying = [name for name in names if len(runs[name].unique()) > 1]

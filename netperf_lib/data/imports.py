@@ -27,8 +27,9 @@ from ..metrics import in_words, plural
 from ..tools import connections, identity, readers
 from ..tools.parsed import ParsedRun
 from . import logs
+from .declaration import declaration, declare, freeze, read_plan, write_plan
 from .factors import decide_factors
-from .files import Location, explained, is_there, sha256_of
+from .files import Location, explained, is_there, last_name, sha256_of
 from .ingest import OnProgress, ingest
 from .labels import (
     COLUMNS,
@@ -41,17 +42,15 @@ from .labels import (
     read_labels,
     typed,
 )
-from .layout import (
-    IMPORT,
-    RECORD_SCHEMA,
-    RECORDS,
-    Store,
-    experiments,
-    new_record,
-    packed_records,
-)
+from .layout import IMPORT, experiments, is_experiment, lock
 from .load import Results, data_frame
 from .log_names import condition_of, proposed_pattern
+from .raw import (
+    Record,
+    new_run,
+    runs,
+    write_records,
+)
 from .tables import moment, run_row, runs_table
 
 if TYPE_CHECKING:
@@ -554,35 +553,34 @@ def import_logs(
     """
     steps = _Steps(progress)
     found = understand(files, labels=labels, pattern=pattern, progress=steps.at(0, 2))
-    place = Path(os.path.abspath(into))  # noqa: PTH100 - a link counts by its own name
-    store = Store(place.parent, place.name)
+    folder = Path(os.path.abspath(into))  # noqa: PTH100 - a link counts by its own name
     document: dict[str, Any] = {
-        "name": place.name,
+        "name": last_name(folder),
         "hosts": {"source": "imported"},
         "contrasts": contrasts,
     }
-    with explained(place):
+    with explained(folder):
         declared = Experiment.model_validate(document)
     earlier = None
-    if is_there(store.path / "experiment.yaml"):
-        earlier = store.declared()
+    if is_experiment(folder):
+        earlier = declaration(folder).experiment
         if earlier.hosts.source != "imported":
             how = "contains a measured experiment; import into another folder"
-            raise StoreError(f"{store.url}: {how}")
+            raise StoreError(f"{folder}: {how}")
         declared = declared if contrasts else earlier
-    before = dict(store.runs())
-    new, again = _new(before, found.runs, store.url)
+    before = list(runs(folder))
+    new, again = _new(before, found.runs, folder)
     whole = replace(found, again=found.again | again)
-    records = _records(store.experiment, new, len(before), whole.notice)
+    records = _records(last_name(folder), new, len(before), whole.notice)
     factors = _factors(before, records, earlier)
-    store.declare(declared.model_copy(update={"factors": factors}))
-    if store.read_plan() is None:
+    declare(folder, declared.model_copy(update={"factors": factors}))
+    if read_plan(folder) is None:
         plan = declared.model_dump(mode="json")
-        store.write_plan({"imported": True, "trials": [], "experiment": plan})
-    with store.lock():
-        _store(store, new, records, steps.at(2, 3))
-    ingest(store.path, steps.at(3, 5))
-    return Results(store)
+        write_plan(folder, {"imported": True, "trials": [], "experiment": plan})
+    with lock(folder):
+        _store(folder, new, records, steps.at(2, 3))
+    ingest(folder, steps.at(3, 5))
+    return Results(folder)
 
 
 class _Steps:
@@ -606,42 +604,40 @@ class _Steps:
 
 
 def _factors(
-    before: Mapping[str, Mapping[str, Any]],
-    new: Sequence[Mapping[str, Any]],
-    earlier: Experiment | None,
+    before: Sequence[Record], new: Sequence[Record], earlier: Experiment | None
 ) -> tuple[str, ...]:
     """Return the factors of all runs; what a person added to or removed from them stays so."""
-    now, _ = decide_factors([*before.values(), *new])
+    now, _ = decide_factors([*before, *new])
     if earlier is None or earlier.factors is None:
         return tuple(now)
-    then, _ = decide_factors(before.values())
+    then, _ = decide_factors(before)
     removed = set(then) - set(earlier.factors)
     return tuple(dict.fromkeys([*earlier.factors, *(f for f in now if f not in removed)]))
 
 
 def factors_in_words(exp: Results) -> str:
     """Return which columns of an import are factors, and which vary and are none."""
-    declared = exp.store.declared().factors or ()
-    _, others = decide_factors(record for _, record in exp.store.runs())
+    declared = declaration(exp.own_folder).experiment.factors or ()
+    _, others = decide_factors(runs(exp.own_folder))
     words = f"Factors: {', '.join(declared) or 'none'} (experiment.yaml)."
     none = [f"{name} ({why})" for name, why in others.items() if name not in declared]
     return f"{words} No factor: {', '.join(none)}." if none else words
 
 
 def _new(
-    before: Mapping[str, Mapping[str, Any]], runs: Sequence[LoggedRun], folder: str
+    before: Sequence[Record], runs: Sequence[LoggedRun], folder: Path
 ) -> tuple[dict[str, LoggedRun], dict[str, str]]:
     """Runs that have not been imported yet, in order of time, by their ids; and the others.
 
     Short logs of two rounds can be identical to the byte: they are two runs if their names or
     labels differ.
     """
-    known: dict[Any, tuple[str, Mapping[str, Any]]] = {}
-    for run_id, record in before.items():
-        imported = record["imported"]
-        known[imported["file"], imported.get("log")] = run_id, imported
+    known: dict[Any, tuple[str, dict[str, Any]]] = {}
+    for record in before:
+        imported = record.imported or {}
+        known[imported["file"], imported.get("log")] = record.run_id, imported
         if imported.get("identity"):
-            known[imported["identity"]] = run_id, imported
+            known[imported["identity"]] = record.run_id, imported
     new, again = dict[str, LoggedRun](), dict[str, str]()
     for run in runs:
         place = run.name, run.digest
@@ -676,29 +672,28 @@ def _run_id(run: LoggedRun) -> str:
 
 
 def _store(
-    store: Store,
+    folder: Path,
     new: Mapping[str, LoggedRun],
-    records: Sequence[dict[str, Any]],
+    records: Sequence[Record],
     progress: OnProgress,
 ) -> None:
     """Write runs into one folder: each log once, by its digest, and the records of all."""
     if not new:
         return
     folder_id = hashlib.blake2s("".join(new).encode(), digest_size=6).hexdigest()
-    same = {"schema": RECORD_SCHEMA, "declaration": store.freeze()}
-    kept: dict[Path, tuple[str, str]] = {}
-    with store.new_run(f"{IMPORT}{folder_id}") as folder:
+    frozen = freeze(folder)
+    kept: dict[Path, dict[str, str]] = {}
+    stored = []
+    with new_run(folder, f"{IMPORT}{folder_id}") as staged:
         for done, (run, record) in enumerate(zip(new.values(), records, strict=True), 1):
             if run.path not in kept:
                 digest = sha256_of(run.path)
                 name = f"client-{digest[:16]}.out"
-                shutil.copyfile(run.path, folder / name)
-                kept[run.path] = name, digest
-            name, digest = kept[run.path]
-            record |= {**same, "files": {name: digest}}
+                shutil.copyfile(run.path, staged / name)
+                kept[run.path] = {name: digest}
+            stored.append(replace(record, files=kept[run.path], declaration=frozen))
             progress(done, len(new))
-        (folder / RECORDS).write_bytes(packed_records(records))
-        store.write_record(folder, {})
+        write_records(staged, stored)
 
 
 _ALWAYS = (
@@ -710,7 +705,7 @@ _NO_TRIAL = ("round", "deployment", "started_utc")
 
 def _records(
     experiment: str, runs: Mapping[str, LoggedRun], first: int, notice: str
-) -> list[dict[str, Any]]:
+) -> list[Record]:
     """Return the records of runs in order."""
     numbered = enumerate(runs.items(), first)
     return [_record(experiment, i, run, order, notice) for order, (i, run) in numbered]
@@ -718,7 +713,7 @@ def _records(
 
 def _record(
     experiment: str, run_id: str, run: LoggedRun, order: int, notice: str
-) -> dict[str, Any]:
+) -> Record:
     facts = ("vm_size", "region", "zone", "zone_physical")
     hosts = {}
     for side in _HOSTS:
@@ -738,7 +733,7 @@ def _record(
         log["lines"] = [run.parsed.line, run.end]
     if run.identity:
         imported["identity"] = run.identity
-    return new_record(
+    return Record(
         run_id=run_id,
         experiment=experiment,
         deployment=run.get("deployment") or 1,
@@ -759,7 +754,7 @@ def are_logs(location: Location) -> bool:
     An experiment, or a folder of experiments, is none of these.
     """
     path = Path(location)
-    if is_there(path / "experiment.yaml"):
+    if is_experiment(path):
         return False
     if set("*?[") & set(str(location)):
         return True

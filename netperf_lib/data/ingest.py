@@ -17,7 +17,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -36,13 +36,23 @@ from . import connections, logs
 from .files import (
     Location,
     explained,
+    last_name,
     names,
     own_path,
     plain_file,
     temporary,
     tidy,
 )
-from .layout import RawFolder, Store, block_of, is_leading, stores
+from .layout import IMPORT, block_of, experiment_folders, is_leading
+from .raw import (
+    DAMAGED,
+    RawFolder,
+    Record,
+    open_raw,
+    raw_folders,
+    records_digests,
+    why,
+)
 from .shipped import PACKAGE_FOLDER
 from .tables import SCHEMAS, PartWriter, TableName, detail, run_row, runs_table
 from .workers import run_all
@@ -52,8 +62,8 @@ OnProgress = Callable[[int, int], None]
 RATES = ("throughput_bps", "throughput_sent_bps")
 """Metrics of runs that something holds back."""
 DETAIL: tuple[TableName, ...] = ("percentiles", "intervals")
-_PART = re.compile(r"(d\d+-r\d+-\d+|part-\w+)\.parquet")
-"""Name of a part; the second form is that of older versions."""
+_PART = re.compile(r"(d\d+-r\d+-\d+|import-\w+|part-\w+)\.parquet")
+"""Name of a part; the last form is that of older versions."""
 _ALWAYS = "run_id experiment status order round deployment attempt".split()
 """Columns that each part has whose table has them."""
 _MOST_ROWS = 1 << 24
@@ -87,36 +97,36 @@ def reader_version() -> str:
 class Tables:
     """The tables of an experiment, and what is missing in them."""
 
-    store: Store
-    """The raw runs."""
+    source: Path
+    """The folder of the experiment."""
     folder: Path
     """Where ``tables`` is: in the experiment's own folder, or elsewhere."""
-    blocks: dict[str, dict[str, str]]
-    """Every block with its runs, according to ``raw/``, each with its folder there."""
+    blocks: dict[str, list[str]]
+    """Every block with its folders in ``raw/``."""
     behind: dict[str, str]
     """Blocks whose parts must be built, with the generation that they will have."""
 
     def parts(self, table: TableName) -> dict[str, Path]:
         """Return the parts of a table by the name of their block."""
-        folder = self.folder / "tables" / table
-        found = [
-            name.removesuffix(".parquet")
-            for name in names(folder)
-            if name.endswith(".parquet")
-        ]
-        blocks = self.blocks or found  # there may be no raw runs
-        return {block: folder / f"{block}.parquet" for block in found if block in blocks}
+        found = {}
+        for name in names(self.folder / "tables" / table):
+            block = name.removesuffix(".parquet")
+            # there may be no raw runs
+            if block != name and (not self.blocks or block in self.blocks):
+                found[block] = _part(self.folder, table, block)
+        return found
 
-    def most_rows(self, table: TableName, block: str) -> int | None:
-        """Return how many rows a part can have at most; None if there are no raw runs."""
+    def most_rows(self, table: TableName, block: str) -> int:
+        """Return how many rows a part can have at most."""
         folders = self.blocks.get(block)
         if folders is None:
-            return None
-        if table == "runs":
+            return _MOST_ROWS
+        if table == "runs" and not block.startswith(IMPORT):
             return len(folders)
-        raw = self.store.path / "raw"
-        logs = [log for name in set(folders.values()) for log in os.scandir(raw / name)]
-        size = sum(log.stat(follow_symlinks=False).st_size for log in logs)
+        size = 0
+        for name in folders:
+            with os.scandir(self.source / "raw" / name) as files:
+                size += sum(file.stat(follow_symlinks=False).st_size for file in files)
         return size * _ROWS_PER_BYTE
 
 
@@ -125,27 +135,26 @@ def _part(folder: Path, table: TableName, block: str) -> Path:
 
 
 def tables_of(
-    store: Store, folder: Path, details: Sequence[TableName] = DETAIL
+    source: Path, folder: Path, details: Sequence[TableName] = DETAIL
 ) -> Tables:
     """Return the tables in a folder; of the details these are looked at."""
-    blocks: dict[str, dict[str, str]] = {}
-    for run_id, name in store.run_folders().items():
-        blocks.setdefault(block_of(run_id), {})[run_id] = name
-    behind, digests = {}, store.digests()
+    blocks: dict[str, list[str]] = {}
+    for name in raw_folders(source):
+        blocks.setdefault(block_of(name), []).append(name)
+    behind, listed = {}, records_digests(source)
     for block, folders in blocks.items():
         # all that the parts of the block are made from
-        source = [(i, name, sorted(digests.get(name, ()))) for i, name in folders.items()]
-        made = orjson.dumps([reader_version(), store.experiment, source])
+        records = [(name, listed.get(name)) for name in folders]
+        made = orjson.dumps([reader_version(), last_name(source), records])
         generation = hashlib.sha256(made).hexdigest()[:16]
         footer = _footer(_part(folder, "runs", block))
         needed = set(details).intersection(footer.get("tables", ()))
         footers = [footer, *(_footer(_part(folder, table, block)) for table in needed)]
+        written = {one.get("generation") for one in footers}
         # a run that was refused may have been repaired
-        if footer.get("refused") or {f.get("generation") for f in footers} != {
-            generation
-        }:
+        if footer.get("refused") or written != {generation}:
             behind[block] = generation
-    return Tables(store, folder, blocks, behind)
+    return Tables(source, folder, blocks, behind)
 
 
 def _footer(part: Path) -> dict[str, Any]:
@@ -161,7 +170,7 @@ def _footer(part: Path) -> dict[str, Any]:
     return {}
 
 
-def read_part(part: Path, table: TableName, most: int | None = None) -> pa.Table:
+def read_part(part: Path, table: TableName, most: int = _MOST_ROWS) -> pa.Table:
     """Return a part of a table.
 
     StoreError if it is damaged, or is no part of this table: a column that every run has is
@@ -181,7 +190,7 @@ def read_part(part: Path, table: TableName, most: int | None = None) -> pa.Table
     raise StoreError(f"{part}: {wrong}; {how}")
 
 
-def _wrong_part(file: pq.ParquetFile, schema: pa.Schema, most: int | None) -> str | None:
+def _wrong_part(file: pq.ParquetFile, schema: pa.Schema, most: int) -> str | None:
     """Return why a file is no part of a table with this schema."""
     rows, found = file.metadata.num_rows, file.schema_arrow
     for column in schema:
@@ -191,35 +200,34 @@ def _wrong_part(file: pq.ParquetFile, schema: pa.Schema, most: int | None) -> st
         if count and not found.field(column.name).type.equals(column.type):
             kind = found.field(column.name).type
             return f"the column {column.name} is {kind}, not {column.type}"
-    if rows > (_MOST_ROWS if most is None else most):
+    if rows > most:
         return f"{rows:,} rows, which are more than these runs can give"
     return None
 
 
-def current(store: Store, table: TableName) -> Tables:
+def current(source: Path, table: TableName) -> Tables:
     """Return the tables of an experiment with all runs in them.
 
-    Missing runs are read from the raw logs now. If the data root is read-only, the tables are built
+    Missing runs are read from the raw logs now. If the folder is read-only, the tables are built
     in a temporary folder that lasts as long as this process.
     """
-    folder = _elsewhere.get(store.path, store.path)
-    tables = tables_of(store, folder, () if table == "runs" else (table,))
+    folder = _elsewhere.get(source, source)
+    tables = tables_of(source, folder, () if table == "runs" else (table,))
     try:
         _ingest([tables] if tables.behind else [])
     except OSError as error:
         readonly = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
-        if folder is not store.path or not readonly:
+        if folder is not source or not readonly:
             raise
     else:
         return tables
     warnings.warn(
-        f"{store.url} cannot be written: its tables are rebuilt in a temporary folder each time; "
-        "a user with write "
-        "access can build them for everyone with `npl ingest`",
+        f"{source} cannot be written: its tables are rebuilt in a temporary folder each time; "
+        "a user with write access can build them for everyone with `npl ingest`",
         stacklevel=5,
     )
-    _elsewhere[store.path] = temporary()
-    return current(store, table)
+    _elsewhere[source] = temporary()
+    return current(source, table)
 
 
 _elsewhere: dict[Path, Path] = {}
@@ -262,11 +270,11 @@ def ingest(
     >>> npl.ingest("data/recorded/zones")  # nothing new
     0
     """
-    chosen = stores(path)
-    with explained(chosen[0].url if len(chosen) == 1 else "the data root"):
-        for store in chosen:
-            own_path(store.path, "tables")  # no link
-        tables = [tables_of(store, store.path) for store in chosen]
+    chosen = experiment_folders(path)
+    with explained(chosen[0] if len(chosen) == 1 else "the data root"):
+        for folder in chosen:
+            own_path(folder, "tables")  # no link
+        tables = [tables_of(folder, folder) for folder in chosen]
         return _ingest(tables, progress, executor)
 
 
@@ -275,33 +283,32 @@ def _ingest(
     progress: OnProgress | None = None,
     executor: Executor | None = None,
 ) -> int:
+    tasks, sizes = [], []
     for tables in several:
-        for table in SCHEMAS if tables.blocks else ():
-            folder = own_path(tables.folder, f"tables/{table}")
-            tidy(folder)
-            for name in filter(_PART.fullmatch, names(folder)):
-                if (
-                    name.removesuffix(".parquet") not in tables.blocks
-                ):  # it has no raw runs
-                    own_path(folder, name).unlink()
-    tasks = [
-        (tables.store, tables.folder, block, generation)
-        for tables in several
-        for block, generation in tables.behind.items()
-    ]
-    runs = {
-        (t.store.path, block): len(t.blocks[block]) for t in several for block in t.behind
-    }
-    total, done = sum(runs.values()), 0
-    for (store, _, block, _), _ in run_all(make_part, tasks, executor):
-        done += runs[store.path, block]
+        _remove_stray(tables)
+        for block, generation in tables.behind.items():
+            tasks.append((tables.source, tables.folder, block, generation))
+            sizes.append(len(tables.blocks[block]))
+    read = done = 0
+    for size, (_, count) in zip(sizes, run_all(make_part, tasks, executor), strict=True):
+        read, done = read + count, done + size
         if progress:
-            progress(done, total)
-    return done
+            progress(done, sum(sizes))
+    return read
 
 
-def make_part(store: Store, into: Path, block: str, generation: str) -> None:
-    """Read the runs of a block, and write its part of every table.
+def _remove_stray(tables: Tables) -> None:
+    """Remove drafts of killed writers, and parts whose raw runs are gone."""
+    for table in SCHEMAS if tables.blocks else ():
+        folder = own_path(tables.folder, f"tables/{table}")
+        tidy(folder)
+        for name in filter(_PART.fullmatch, names(folder)):
+            if name.removesuffix(".parquet") not in tables.blocks:
+                own_path(folder, name).unlink()
+
+
+def make_part(source: Path, into: Path, block: str, generation: str) -> int:
+    """Read the runs of a block, write its part of every table; return how many runs were read.
 
     The runs are looked up here, since a task must be small: a pipe that is full when a worker dies
     would make others wait for ever.
@@ -309,19 +316,20 @@ def make_part(store: Store, into: Path, block: str, generation: str) -> None:
     Only files named in the record are read, and only if unchanged since they were measured. A run
     whose record or logs were damaged or changed gets a row that says so, without figures.
     """
+    experiment, count = last_name(source), 0
     rows: list[dict[str, Any]] = []
     footer: dict[str, Any] = {"generation": generation, "refused": False}
     parts = {table: own_path(into, str(_part(Path(), table, block))) for table in SCHEMAS}
     with ExitStack() as stack:
         writers = {t: stack.enter_context(PartWriter(t, parts[t])) for t in DETAIL}
-        for raw, run_ids in store.raw_folders(store.run_folders(block)):
-            for run_id in run_ids:
-                if is_leading(run_id):
+        for raw in open_raw(source, block):
+            for row, parsed in _read_folder(raw):
+                count += 1
+                if is_leading(row["run_id"]):
                     continue
-                row, parsed = _read_run(raw, run_id)
-                rows.append(row | {"experiment": store.experiment, "run_id": run_id})
+                rows.append(row | {"experiment": experiment})
                 footer["refused"] |= parsed is None
-                for table, some in detail(store.experiment, run_id, parsed or ()):
+                for table, some in detail(experiment, row["run_id"], parsed or ()):
                     writers[table].add(some)
         footer["tables"] = [
             table for table, writer in writers.items() if writer.finish(footer)
@@ -331,56 +339,65 @@ def make_part(store: Store, into: Path, block: str, generation: str) -> None:
     with PartWriter("runs", parts["runs"]) as writer:
         writer.add(runs_table(rows))
         writer.finish(footer)
+    return count
 
 
-def _read_run(
-    raw: RawFolder, run_id: str
-) -> tuple[dict[str, Any], list[ParsedRun] | None]:
-    """The row of a run, and what its logs say; None for a run that is refused."""
-    made: dict[str, Any] = {
-        "reader_version": reader_version(),
-        "raw_path": f"raw/{raw.name}",
-    }
+Row = tuple[dict[str, Any], list[ParsedRun] | None]
+"""The row of a run, and what its logs say; None for a run that is refused."""
+
+
+def _read_folder(raw: RawFolder) -> Iterator[Row]:
+    """Yield the row of each run in a folder of ``raw/``."""
+    made: dict[str, Any] = {"reader_version": reader_version()}
+    made |= {"raw_path": f"raw/{raw.name}", "run_id": raw.name}
     try:
-        made["raw_sha256"] = hashlib.sha256(raw.data).hexdigest()
-        if raw.change:
-            raise ValueError(raw.change)
-        record = raw.records[run_id]
+        made["raw_sha256"], records = raw.records()
+    except DAMAGED as error:
+        if raw.name.startswith(IMPORT):
+            raise raw.unreadable(error) from None
+        yield _refused(made, error), None
+        return
+    # the runs of one log one after another
+    for record in sorted(records, key=lambda record: [*record.files]):
+        yield _read_run(raw, record, made | {"run_id": record.run_id})
+
+
+def _read_run(raw: RawFolder, record: Record, made: dict[str, Any]) -> Row:
+    try:
         parsed, unread = _read_logs(raw, record)
         row = run_row(record, parsed, unread)
         if any(row.get(name) is not None for name in RATES):
             row |= connections.of_record(raw, record)
-        return row | made, parsed
-    except (
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        FileNotFoundError,
-    ) as error:
-        why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
-        text = f"raw/{raw.name}: the record or a log is damaged ({why})"
-        number = re.match(r"d(\d+)-r(\d+)-", run_id)
-        where = {"deployment": int(number[1]), "round": int(number[2])} if number else {}
-        return made | where | {"status": "failed", "error": text}, None
+    except DAMAGED as error:
+        return _refused(made, error), None
     except OSError as error:  # it may pass, so it is no fact of the run
         raise StoreError(explain(error)) from None
+    return row | made, parsed
 
 
-def _read_logs(
-    raw: RawFolder, record: Mapping[str, Any]
-) -> tuple[list[ParsedRun], str | None]:
+def _refused(made: dict[str, Any], error: Exception) -> dict[str, Any]:
+    """Return the row of a run that is not as it was measured."""
+    text = f"{made['raw_path']}: the record or a log is damaged ({why(error)})"
+    row = made | {"status": "failed", "error": text}
+    if number := re.match(r"d(\d+)-r(\d+)-", made["run_id"]):
+        row |= {"deployment": int(number[1]), "round": int(number[2])}
+    return row
+
+
+def _read_logs(raw: RawFolder, record: Record) -> tuple[list[ParsedRun], str | None]:
     """What the logs of a run say, and why one could not be read."""
-    files, parsed, unread = record["files"], list[ParsedRun](), None
-    number = (record.get("log") or {}).get("run")  # an imported log may hold several runs
-    for name in sorted(n for n in files if n.startswith("client") and n.endswith(".out")):
-        server = name.replace("client", "server", 1)
-        paths = [raw.file(end, record) for end in (name, server) if end in files]
+    parsed, unread = list[ParsedRun](), None
+    for name in sorted(record.files):
+        if not (name.startswith("client") and name.endswith(".out")):
+            continue
+        ends = (name, name.replace("client", "server", 1))
+        paths = [raw.file(end, record) for end in ends if end in record.files]
         try:
-            if number is None:
-                parsed += logs.parse_ends(*paths, tool=record["trial"]["tool"])
-            else:
-                parsed += _imported(paths[0], files[name])[number : number + 1]
+            if record.imported is None:
+                parsed += logs.parse_ends(*paths, tool=record.trial["tool"])
+            else:  # a log may hold several runs
+                number = record.log["run"]
+                parsed += _imported(paths[0], record.files[name])[number : number + 1]
         except FileNotFoundError:
             gone = f"{raw.path}: a log vanished while it was read"
             raise StoreError(f"{gone}; run the command again") from None

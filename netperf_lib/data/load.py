@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -16,9 +17,11 @@ from ..experiment.factors import dimensions
 from ..experiment.model import Contrast, Experiment
 from ..experiment.origin import Measured, Origin, joined
 from ..metrics import METRICS
-from .files import Location, explained
+from .declaration import Declaration, claims, declaration, read_plan
+from .files import Location, explained, last_name
 from .ingest import current, read_part
-from .layout import Declaration, Store, stores
+from .layout import experiment_folder, experiment_folders
+from .raw import exclusions
 from .shipped import located
 from .tables import SCHEMAS, TableName
 
@@ -33,7 +36,7 @@ class Results:
 
     Attributes
     ----------
-    folder : Store or None
+    folder : Path or None
         The folder of one experiment; None for several, for logs, and for a table.
     instead : str or None
         What a reader must know about where the data come from: a notebook may show the recorded
@@ -46,14 +49,14 @@ class Results:
         What to call these runs.
     """
 
-    folder: Store | None = field(default=None, repr=False)
+    folder: Path | None = field(default=None, repr=False)
     instead: str | None = None
     given: Measured | None = None
     parts: tuple[Results, ...] = ()
     called: str = "runs"
 
     @property
-    def store(self) -> Store:
+    def own_folder(self) -> Path:
         """The folder of the experiment; UsageError where there is none, or several."""
         if self.folder is None:
             raise UsageError(
@@ -66,12 +69,12 @@ class Results:
         """Name of the experiment's folder, or of each."""
         if self.parts:
             return ", ".join(one.name for one in self.parts)
-        return self.folder.experiment if self.folder else self.called
+        return last_name(self.folder) if self.folder else self.called
 
     @property
     def path(self) -> str:
         """Where the data are."""
-        return self.store.url
+        return str(self.own_folder)
 
     @cached_property
     def _declared(self) -> Declaration:
@@ -79,7 +82,7 @@ class Results:
 
         Contrasts other than those in force when the runs were measured count as added.
         """
-        return _in_force(self.store, self._whole)
+        return _in_force(self.own_folder, self._whole)
 
     @property
     def declaration(self) -> Experiment:
@@ -88,7 +91,7 @@ class Results:
 
     @cached_property
     def _whole(self) -> pd.DataFrame:
-        return _frame(self.store, "runs")
+        return _frame(self.own_folder, "runs")
 
     @cached_property
     def _measured(self) -> list[Results]:
@@ -108,15 +111,16 @@ class Results:
         if self.parts:
             return joined([one.origin for one in self._measured])
         notices = (*sorted(self._whole["notice"].dropna().unique()), self.instead)
-        with explained(self.path):
+        folder = self.own_folder
+        with explained(folder):
             return Origin(
                 declared=self.declaration.model_dump(mode="json"),
                 path=self.path,
                 notice=" ".join(filter(None, notices)) or None,
-                looked=bool((self.store.read_plan() or {}).get("looked")),
+                looked=bool((read_plan(folder) or {}).get("looked")),
                 added=len(self.added),
                 failed_claims=tuple(
-                    c for c in self.store.claims() if c["holds"] is False
+                    claim for claim in claims(folder) if claim["holds"] is False
                 ),
             )
 
@@ -143,12 +147,12 @@ class Results:
     @cached_property
     def intervals(self) -> pd.DataFrame:
         """Interval reports of the tools during the runs."""
-        return _frame(self.store, "intervals")
+        return _frame(self.own_folder, "intervals")
 
     @cached_property
     def percentiles(self) -> pd.DataFrame:
         """Latency percentiles reported by the tools."""
-        return _frame(self.store, "percentiles")
+        return _frame(self.own_folder, "percentiles")
 
     @property
     def contrasts(self) -> tuple[Contrast, ...]:
@@ -227,28 +231,28 @@ def load(path: Locations, table: TableName = "runs") -> pd.DataFrame:
     264
     """
     if isinstance(path, str | os.PathLike):
-        return _table(Store.at(located(path)[0]), table)
+        return _table(experiment_folder(located(path)[0]), table)
     frames = []
-    for store in stores(path):
+    for folder in experiment_folders(path):
         with suppress(NotMeasured):
-            frames.append(_table(store, table))
+            frames.append(_table(folder, table))
     return _together(frames)
 
 
-def _table(store: Store, table: TableName) -> pd.DataFrame:
+def _table(folder: Path, table: TableName) -> pd.DataFrame:
     """Return a table of an experiment; its runs say whether it declared contrasts."""
-    frame = _frame(store, table)
-    if table == "runs" and _in_force(store, frame).experiment.contrasts:
+    frame = _frame(folder, table)
+    if table == "runs" and _in_force(folder, frame).experiment.contrasts:
         frame["declared"] = True
     return frame
 
 
-def _in_force(store: Store, runs: pd.DataFrame) -> Declaration:
+def _in_force(folder: Path, runs: pd.DataFrame) -> Declaration:
     """Return the declaration of an experiment.
 
     Contrasts other than those in force when the runs were measured count as added.
     """
-    declared = store.declaration()
+    declared = declaration(folder)
     measured = set(runs["declaration_sha256"].dropna())
     if declared.digest is None or measured <= {declared.digest}:
         return declared
@@ -265,15 +269,15 @@ def _together(frames: list[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def _frame(store: Store, table: TableName) -> pd.DataFrame:
+def _frame(folder: Path, table: TableName) -> pd.DataFrame:
     """Return a table of an experiment as a data frame."""
     if table not in SCHEMAS:
         raise UsageError(f"no table {table!r} (known: {', '.join(SCHEMAS)})")
-    with explained(store.url):
-        tables = current(store, table)
+    with explained(folder):
+        tables = current(folder, table)
         runs = tables.parts("runs")
         if not runs:
-            where = f"{store.url}: nothing was measured here yet"
+            where = f"{folder}: nothing was measured here yet"
             raise NotMeasured(f"{where}; run `npl collect` first")
         parts = [
             read_part(path, table, tables.most_rows(table, block))
@@ -290,7 +294,7 @@ def _frame(store: Store, table: TableName) -> pd.DataFrame:
         labels = [n for n in sorted(own) if pa.types.is_string(data.schema.field(n).type)]
         data = data.select([*schema.names, *(labels if table == "runs" else ())])
         if table == "runs":
-            causes = store.exclusions()
+            causes = exclusions(folder)
             excluded = pa.array(
                 [causes.get(i) for i in data["run_id"].to_pylist()], pa.string()
             )

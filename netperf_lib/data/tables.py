@@ -26,6 +26,7 @@ from ..metrics import EVIDENCE, METRICS
 from ..tools.parsed import ParsedRun
 from .connections import largest_buffer, settings_of
 from .files import appearing
+from .raw import Record
 
 GROUP_ROWS = 1 << 17
 """Rows in a row group: enough to compress well, few enough to skip well; a writer keeps no more
@@ -175,70 +176,72 @@ def moment(text: str | None) -> datetime | None:
     return at.replace(tzinfo=UTC) if at and at.tzinfo is None else at
 
 
-_COPIED = "experiment run_id round order deployment attempt notice".split()
+_COPIED = "experiment run_id round order deployment attempt notice status error".split()
 
 
 def run_row(
-    record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str | None
+    record: Record, parsed: Sequence[ParsedRun], unread: str | None
 ) -> dict[str, Any]:
     """Return one row of ``runs``: the plan, the hosts, and the results in the log."""
-    trial = record["trial"]
-    facts = (record.get("facts") or {}).get("client") or {}
-    main = next(
-        (run for run in parsed if run.tool == trial["tool"]), next(iter(parsed), None)
-    )
-    row: dict[str, Any] = {
-        name: factor(name).cast(level) for name, level in factors_of(record).items()
-    }
-    row |= {name: record.get(name) for name in _COPIED}
-    observed = [
-        name for name, f in FACTORS.items() if f.role == "observed" and name in facts
-    ]
-    row |= {name: facts[name] for name in observed}
+    levels = factors_of(record.trial, record.hosts, record.facts)
+    row: dict[str, Any] = {n: factor(n).cast(level) for n, level in levels.items()}
+    facts = record.facts.get("client", {})
+    for name, known in FACTORS.items():
+        if known.role == "observed" and name in facts:
+            row[name] = facts[name]
     # what the run used
     row["congestion_control"] = row.get("congestion") or row.get("congestion_control")
     row.setdefault("tcp_buffer_default_bytes", _default_buffer(record))
-    row["declaration_sha256"] = (record.get("declaration") or {}).get("sha256")
-    row["command"] = " ".join(map(str, record["commands"]["client"]))
-    row["started_utc"] = moment(record.get("started_utc"))
-    said_of_it = (w for run in parsed for w in run.warnings)
-    row["warnings"] = [*(record.get("warnings") or ()), *said_of_it]
-    row["status"], row["error"] = record["status"], record.get("error")
+    row |= {name: getattr(record, name) for name in _COPIED}
+    row["declaration_sha256"] = (record.declaration or {}).get("sha256")
+    row["command"] = " ".join(map(str, record.commands.get("client", ())))
+    row["started_utc"] = moment(record.started_utc)
+    row["warnings"] = list(record.warnings)
     # what the program said of itself, "qperf 0.4.11", where the log does not say it
-    if version := re.search(r"\d+(?:\.\d+)+\S*", str(record.get("tool_version") or "")):
+    if version := re.search(r"\d+(?:\.\d+)+\S*", str(record.tool_version or "")):
         row["tool_version"] = version[0]
-    if main is None:
-        if row["status"] == "ok":
-            row["status"], row["error"] = "failed", unread or "the tool printed nothing"
-        return row
-    said: dict[str, Any] = {"tool_version": main.tool_version}
-    said |= {name: main.parameters.get(name) for name in ("protocol", "direction")}
-    row |= {name: value for name, value in said.items() if value is not None}
-    if row["status"] != "ok":
-        return row
-    row["status"], row["error"] = main.status, main.error
-    length, planned = main.metrics.get("duration_measured_s"), trial.get("duration_s")
-    limit = 1.5 * ((planned or 0) + (trial.get("omit_s") or 0)) + 5
-    if length and planned and "imported" not in record and length > limit:
-        asked = f"the tool counted {length:g} s, and {planned:g} s were asked for"
-        row["status"], row["error"] = "partial", f"{asked}: its clock was stepped"
-    if row["status"] == "ok":
-        for run in (*reversed(parsed), main):  # the test's own tool has the last word
-            row |= {name: value for name, value in run.metrics.items() if name in METRICS}
+    for run in parsed:
+        row["warnings"] += run.warnings
+    if parsed:
+        own = [run for run in parsed if run.tool == record.trial["tool"]]
+        _add_results(row, record, (own or [*parsed])[0], parsed)
+    elif row["status"] == "ok":
+        row["status"], row["error"] = "failed", unread or "the tool printed nothing"
     return row
 
 
-def _default_buffer(record: Mapping[str, Any]) -> int | None:
+def _add_results(
+    row: dict[str, Any], record: Record, main: ParsedRun, parsed: Sequence[ParsedRun]
+) -> None:
+    """Add what the log of a run says: how it ended, and figures if it ended well."""
+    stated = {"tool_version": main.tool_version}
+    stated |= {name: main.parameters.get(name) for name in ("protocol", "direction")}
+    row |= {name: value for name, value in stated.items() if value is not None}
+    if row["status"] != "ok":
+        return
+    row["status"], row["error"] = main.status, main.error
+    length, planned = (
+        main.metrics.get("duration_measured_s"),
+        record.trial.get("duration_s"),
+    )
+    if length and planned and record.imported is None:
+        longest = 1.5 * (planned + (record.trial.get("omit_s") or 0)) + 5
+        if length > longest:
+            asked = f"the tool counted {length:g} s, and {planned:g} s were asked for"
+            row["status"], row["error"] = "partial", f"{asked}: its clock was stepped"
+    if row["status"] == "ok":
+        for run in (*reversed(parsed), main):  # the test's own tool has the last word
+            row |= {name: value for name, value in run.metrics.items() if name in METRICS}
+
+
+def _default_buffer(record: Record) -> int | None:
     """Bytes that a stream may have in flight with the settings of the hosts.
 
     The lower limit of sender and receiver.
     """
-    sender, receiver = ("client", "server")[
-        :: -1 if record["trial"].get("reverse") else 1
-    ]
-    sizes = [
-        largest_buffer(settings_of(record, host), f"net.ipv4.{name}")
-        for host, name in ((sender, "tcp_wmem"), (receiver, "tcp_rmem"))
-    ]
-    known = [size for size in sizes if size is not None]
-    return min(known) if len(known) == 2 else None
+    ends = ["client", "server"]
+    if record.trial.get("reverse"):
+        ends.reverse()
+    sent = largest_buffer(settings_of(record, ends[0]), "net.ipv4.tcp_wmem")
+    received = largest_buffer(settings_of(record, ends[1]), "net.ipv4.tcp_rmem")
+    return None if sent is None or received is None else min(sent, received)

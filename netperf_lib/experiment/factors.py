@@ -463,25 +463,26 @@ def dimensions(
     return sorted(dict.fromkeys(chosen), key=lambda c: position.get(c, own))
 
 
-def factors_of(record: Mapping[str, Any]) -> dict[str, Level]:
-    """Return every factor of a run, from its record: what was scheduled, and the two hosts.
+def factors_of(
+    trial: Mapping[str, Any], hosts: Mapping[str, Any], facts: Mapping[str, Any]
+) -> dict[str, Level]:
+    """Return every factor of a run: what was scheduled, and the two hosts with their facts.
 
     Factors known only from the log (protocol, direction) are not included; of the facts of a host,
     its processor and network card are.
     """
-    levels = dict(record["trial"])
-    hosts, every_fact = record.get("hosts") or {}, record.get("facts") or {}
+    levels = dict(trial)
     proven = []
     for side in ("client", "server"):
-        host, facts = hosts.get(side) or {}, every_fact.get(side) or {}
+        host, known = hosts.get(side) or {}, facts.get(side) or {}
         for name in ("vm_size", "region", "zone", "zone_physical"):
             levels[f"{side}_{name}"] = host.get(name)
         for name, label in (host.get("labels") or {}).items():
             levels[f"{side}_{name}"] = label
         # the same VM size lands on different processors and network cards
         for name in ("cpu", "nic_driver"):
-            if f"{side}_{name}" in FACTORS and facts.get(name):
-                levels[f"{side}_{name}"] = facts[name]
+            if f"{side}_{name}" in FACTORS and known.get(name):
+                levels[f"{side}_{name}"] = known[name]
         proven.append(host.get("accelerated"))
     if levels.get("accelerated") is not None and None not in proven:
         # as the guests prove it, which may differ from what was declared

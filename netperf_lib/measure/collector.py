@@ -16,14 +16,16 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from ..data.files import own_path
-from ..data.layout import Store, is_leading, new_record, trial_of
+from ..data.declaration import freeze
+from ..data.files import last_name, own_path
+from ..data.layout import is_leading, lock, trial_of
+from ..data.raw import new_record, new_run, runs, write_record
 from ..errors import CollectError, HostError, InUseError, NetperfError, UnreachableError
 from ..experiment.deployment import Deployment
 from ..experiment.estimate import trial_s
@@ -74,8 +76,9 @@ class Tally:
 def collect(
     plan: Plan,
     deployment: Deployment,
-    store: Store,
+    folder: Path,
     *,
+    locked: bool = False,
     number: int = 1,
     progress: Progress | None = None,
     install: bool = False,
@@ -91,8 +94,10 @@ def collect(
         The schedule.
     deployment : Deployment
         The hosts.
-    store : Store
-        Where the runs go.
+    folder : Path
+        The folder of the experiment, where the runs go.
+    locked : bool
+        Whether the caller keeps other collectors out.
     number : int
         Which deployment of the plan this is, from 1.
     progress : Progress, optional
@@ -120,18 +125,19 @@ def collect(
     # outside the hierarchy of loggers: two measurements in one process do not share it
     log = logging.Logger("collect", logging.INFO)
     with (
-        store.lock(),
-        closing(_LogFile(own_path(store.path, "collect.log"), lines.say)) as file,
+        nullcontext() if locked else lock(folder),
+        closing(_LogFile(own_path(folder, "collect.log"), lines.say)) as file,
     ):
         log.addHandler(file)
         trials = [t for t in plan.trials if t.deployment == number]
         collector = _Collector(
             plan=plan,
             deployment=deployment,
-            store=store,
+            folder=folder,
+            declaration=freeze(folder),
             trials=trials,
-            sessions=_sessions(trials, deployment, _mark(store), install, log),
-            past=_past(trials, store),
+            sessions=_sessions(trials, deployment, _mark(folder), install, log),
+            past=_past(trials, folder),
             progress=lines,
             log=log,
             enough=enough,
@@ -164,7 +170,7 @@ class _LogFile(logging.FileHandler):
             super().close()
 
 
-def _mark(store: Store) -> str:
+def _mark(folder: Path) -> str:
     """The marker of this measurement's processes on a host.
 
     It depends on the location of the data: a copy of the folder is another measurement, and the
@@ -172,8 +178,8 @@ def _mark(store: Store) -> str:
     """
     file = Path("/etc/machine-id")
     machine = file.read_text() if file.exists() else ""
-    identity = f"{store.location} {platform.node()} {machine}".encode()
-    return f"{store.experiment}:{hashlib.blake2s(identity, digest_size=8).hexdigest()}"
+    identity = f"{folder.resolve()} {platform.node()} {machine}".encode()
+    return f"{last_name(folder)}:{hashlib.blake2s(identity, digest_size=8).hexdigest()}"
 
 
 @dataclass(slots=True)
@@ -189,15 +195,15 @@ class _Past:
     """Why the last one failed."""
 
 
-def _past(trials: Sequence[Trial], store: Store) -> dict[str, _Past]:
+def _past(trials: Sequence[Trial], folder: Path) -> dict[str, _Past]:
     past = {t.run_id: _Past() for t in trials}
-    for run_id, record in store.runs():
-        if trial := past.get(trial_of(run_id)):
-            why = _reason(record)
-            if (attempt := int(record["attempt"])) > trial.attempts:
-                trial.attempts, trial.why = attempt, why or ""
-            trial.used += record.get("started_utc") is not None
-            trial.done |= why is None or is_leading(run_id)
+    for record in runs(folder):
+        if trial := past.get(trial_of(record.run_id)):
+            why = record.failure
+            if record.attempt > trial.attempts:
+                trial.attempts, trial.why = record.attempt, why or ""
+            trial.used += record.started_utc is not None
+            trial.done |= why is None or is_leading(record.run_id)
     return past
 
 
@@ -209,15 +215,15 @@ def _todo(
     ]
 
 
-def is_complete(plan: Plan, store: Store, *, number: int = 1) -> bool:
+def is_complete(plan: Plan, folder: Path, *, number: int = 1) -> bool:
     """Return whether every trial of deployment `number` has a good run, or no attempt left."""
     trials = [t for t in plan.trials if t.deployment == number]
-    return not _todo(trials, _past(trials, store), plan.experiment.attempts)
+    return not _todo(trials, _past(trials, folder), plan.experiment.attempts)
 
 
-def failures(plan: Plan, store: Store) -> str | None:
+def failures(plan: Plan, folder: Path) -> str | None:
     """Return how many trials were tried without a good run, and why; None if there are none."""
-    left = [p for p in _past(plan.trials, store).values() if p.attempts and not p.done]
+    left = [p for p in _past(plan.trials, folder).values() if p.attempts and not p.done]
     if not left:
         return None
     attempts = plan.experiment.attempts
@@ -296,7 +302,9 @@ class _Collector:
 
     plan: Plan
     deployment: Deployment
-    store: Store
+    folder: Path
+    declaration: Mapping[str, Any] | None
+    """What every record says of the contrasts that were declared."""
     trials: Sequence[Trial]
     sessions: Mapping[str, HostSession]
     past: Mapping[str, _Past]
@@ -454,7 +462,7 @@ class _Collector:
         past = self.past[trial.run_id]
         past.attempts += 1
         run_id = f"{trial.run_id}-a{past.attempts}"
-        with self.store.new_run(run_id) as folder:
+        with new_run(self.folder, run_id) as folder:
             client, server = self._ends(trial)
             record = self._record(trial, run_id, past.attempts)
             run = TrialRun(trial, client, server, past.attempts, folder, record)
@@ -470,9 +478,8 @@ class _Collector:
             if shift := self.clock.shift():
                 record["warnings"].append(shift)
             run.read()
-            self.store.write_record(folder, record)
+            why = write_record(folder, record, self.declaration).failure
         past.used += record["started_utc"] is not None
-        why = _reason(record)
         past.done = why is None or trial.leading  # one that only leads is not repeated
         if past.done:
             self.remaining.pop(trial.run_id, None)
@@ -507,14 +514,3 @@ class _Collector:
             notice=self.deployment.notice,
             discarded=trial.leading,
         )
-
-
-def _reason(record: Mapping[str, Any]) -> str | None:
-    """Why a run does not complete its trial.
-
-    None if the tool succeeded, and its log confirms it.
-    """
-    log = record.get("log", {})
-    if record["status"] == log.get("status", "ok") == "ok":
-        return None
-    return record["error"] or log.get("error") or "the log is incomplete"

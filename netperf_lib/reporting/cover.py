@@ -9,9 +9,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..analysis.claims import HOLDS, store_of, stored
+from ..analysis.claims import HOLDS, folder_of, stored
 from ..analysis.runs import measurement, status_counts
 from ..analysis.words import shortened
+from ..data.declaration import read_plan
+from ..data.raw import digest_of
 from ..metrics import plural
 from .blocks import markdown_table
 
@@ -72,8 +74,8 @@ def cover(data: Results) -> Cover:
 
 def root_of(data: Results) -> str:
     """Return the digest that ties this page to a folder; empty for a table made by hand."""
-    store = store_of(data)
-    return store.digest() if store else ""
+    folder = folder_of(data)
+    return digest_of(folder) if folder else ""
 
 
 def _some(runs: pd.DataFrame, *columns: str) -> str:
@@ -118,8 +120,8 @@ def _period(started: pd.Series[Any]) -> str:
 
 def _provenance(data: Results) -> str:
     """How the report was made: data, hosts, tools, seed, versions, digest."""
-    runs, store = measurement(data).runs, store_of(data)
-    plan = (store.read_plan() if store else None) or {}
+    runs, folder = measurement(data).runs, folder_of(data)
+    plan = (read_plan(folder) if folder else None) or {}
     tools = runs.assign(
         tool=runs["tool"].str.cat(runs["tool_version"].fillna(""), " ").str.strip()
     )

@@ -129,9 +129,10 @@ def _planned(
 ) -> tuple[str, Path, dict[str, Path], dict[str, Page]]:
     """Return where the data are, where their reports go, the notebooks, and their pages."""
     from ..analysis.contents import Page, fleet_pages, pages
+    from ..data.declaration import last_set_aside
     from ..data.door import read
     from ..data.ingest import current
-    from ..data.layout import Store, experiments
+    from ..data.layout import experiment_folder, experiments
 
     possible: list[Page] = []
     if experiments(place):
@@ -139,13 +140,13 @@ def _planned(
         folder = report_folder(location, "fleet")
         possible = [] if chosen else fleet_pages(location)
     else:
-        store = Store.at(place)
-        location = store.location
-        folder = report_folder(location, store.experiment)
-        if folder.is_relative_to(location):
-            current(store, "runs")
+        data = experiment_folder(place)
+        location = str(data)
+        folder = report_folder(location, data.name)
+        if folder.is_relative_to(data):
+            current(data, "runs")
         possible = [] if chosen else pages(read(location))
-        if possible and (before := store.last_set_aside()):
+        if possible and (before := last_set_aside(data)):
             possible.append(Page("before-after", {"before": before}))
     wanted = chosen or [page.notebook for page in possible]
     books = dict(_book(os.fspath(name)) for name in wanted)

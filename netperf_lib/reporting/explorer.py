@@ -16,6 +16,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from ..analysis.limits import of_conditions
 from ..analysis.observe import Observations, levels, observe
 from ..analysis.runs import measurement
 from ..data.files import read_plain
+from ..data.raw import DAMAGED, RawFolder, Record, open_raw
 from ..errors import StoreError, UsageError
 from ..experiment.factors import factor, plain, sort_levels
 from ..metrics import HEADLINES, METRICS, WRITTEN
@@ -97,7 +99,7 @@ def explore(experiment: Results | str | os.PathLike[str]) -> Explorer:
     from ..data.door import read
 
     exp = read(experiment)
-    if exp.folder is None:
+    if exp.own_folder is None:
         raise UsageError(
             "explore shows one experiment: give the folder of one, or what read() returns for it"
         )
@@ -183,15 +185,16 @@ def _digits(value: Any) -> float | None:
 
 def _logs(exp: Results, ids: Sequence[str]) -> Iterator[str]:
     """Log of each run, its end left out where it is very long."""
-    folders = exp.store.run_folders()
+    stored: dict[str, tuple[RawFolder, Record]] = {}
+    for raw in open_raw(exp.own_folder):
+        with suppress(*DAMAGED):
+            stored |= {record.run_id: (raw, record) for record in raw.records()[1]}
     for run_id in ids:
-        name = folders.get(run_id, run_id)
         try:
-            folder = exp.store.raw(name)
-            record = folder.records[run_id]
-            file = "client.out" if name == run_id else next(iter(record["files"]))
-            first, last = (record.get("log") or {}).get("lines") or (1, None)
-            log = read_plain(folder.path.parent, f"{folder.name}/{file}").decode(
+            raw, record = stored[run_id]
+            file = "client.out" if record.imported is None else next(iter(record.files))
+            first, last = record.log.get("lines") or (1, None)
+            log = read_plain(raw.path.parent, f"{raw.name}/{file}").decode(
                 "utf-8", "replace"
             )
             text = "".join(log.splitlines(keepends=True)[first - 1 : last])

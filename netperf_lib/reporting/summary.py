@@ -13,8 +13,9 @@ from ..analysis.lead import Lead, opening
 from ..analysis.observe import levels
 from ..analysis.runs import headline_metrics, measurement, states, status_counts, warned
 from ..analysis.words import UNDECIDED, Headline, Words
+from ..data.declaration import last_set_aside
 from ..data.door import read
-from ..data.layout import Store
+from ..data.layout import experiment_folder
 from ..data.load import Results
 from ..errors import NetperfError
 from ..metrics import plural
@@ -151,7 +152,7 @@ def summary(experiment: Results | str | os.PathLike[str]) -> Summary:
 def _since(folder: str | os.PathLike[str]) -> str:
     """What changed since the measurement that was set aside before this one."""
     try:
-        before = Store.at(folder).last_set_aside()
+        before = last_set_aside(experiment_folder(folder))
         change = compare(before, folder) if before else None
     except NetperfError:  # a data root; or nothing that both measured
         return ""

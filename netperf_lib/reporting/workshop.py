@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ..data.door import Readable, read
-from ..data.layout import Store
+from ..data.layout import experiment_folder
 from ..data.shipped import recorded, shipped
 from ..errors import LabError, NetperfError, StoreError, UsageError, pip_install
 from ..experiment.yaml import load_experiment
@@ -209,11 +209,11 @@ def _plan(path: Any) -> str | None:
 def usual_experiment(named: str | os.PathLike[str] | None) -> Path:
     """Return the folder of a measured experiment: the one named, the lab's, or the recorded one."""
     if named is not None:
-        return Store.at(named).path.resolve()
+        return experiment_folder(named)
     repository = Path(__file__).resolve().parents[2]
     for folder in (Path("results", "lab"), repository / "results" / "lab", recorded()):
         with suppress(StoreError):
-            return Store.at(folder).path.resolve()
+            return experiment_folder(folder)
     raise UsageError(
         "the workshop needs a measured experiment: run `npl run data/experiments/lab.yaml`, or "
         "name one"

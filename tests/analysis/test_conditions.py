@@ -4,6 +4,7 @@ import shutil
 
 import netperf_lib as npl
 from netperf_lib.analysis.observe import describe
+from netperf_lib.data.raw import exclude
 from netperf_lib.experiment.origin import Measured
 from netperf_lib.plots.figure import each
 
@@ -49,7 +50,8 @@ def test_a_run_that_is_excluded_is_in_no_level(tmp_path):
     for _ in range(2):
         results = npl.read(place)
         counts.append(npl.levels(results, "latency_oneway_us")["n"].sum())
-        results.store.exclude(
+        exclude(
+            results.folder,
             results.runs.loc[results.runs["tool"] == "qperf", "run_id"].iloc[0],
             "a cable was pulled",
         )

@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.analysis.claims import store_of
+from netperf_lib.analysis.claims import folder_of
+from netperf_lib.data.declaration import claims
 from netperf_lib.experiment.origin import Measured, Origin
 from netperf_lib.metrics import format_value
 from netperf_lib.terminal import levels_block, text
@@ -22,7 +23,7 @@ def test_levels_state_their_metric_and_unit():
 def test_a_table_made_by_hand_has_no_proof(tmp_path):
     runs = npl.load(npl.recorded())
     by_hand = pd.DataFrame(runs.to_dict("list"))
-    assert store_of(by_hand) is None
+    assert folder_of(by_hand) is None
     assert str(npl.analysis.proofs(by_hand)).endswith("the placements are as declared.")
     gone = Measured(by_hand, Origin(path=str(tmp_path / "gone")))
     assert str(npl.analysis.proofs(gone)).endswith("the placements are as declared.")
@@ -30,7 +31,7 @@ def test_a_table_made_by_hand_has_no_proof(tmp_path):
 
 def test_proofs_that_do_not_all_hold_say_which(monkeypatch):
     exp = npl.read(npl.recorded())
-    recorded = exp.store.claims()
+    recorded = claims(exp.folder)
     assert recorded
     assert all(claim["holds"] for claim in recorded)
     assert set(npl.analysis.proofs(exp)["holds"]) == {"holds"}

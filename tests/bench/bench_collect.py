@@ -4,8 +4,10 @@ import statistics
 import time
 from datetime import datetime
 from itertools import pairwise
+from pathlib import Path
 
-from netperf_lib.data.layout import Store
+from netperf_lib.data.declaration import declare
+from netperf_lib.data.raw import runs as stored_runs
 from netperf_lib.experiment.model import Experiment
 from netperf_lib.experiment.schedule import schedule
 from netperf_lib.hosts import lab
@@ -30,15 +32,15 @@ DECLARED = {
 
 def gaps(store):
     """Return the seconds from the end of each tool to the start of the next."""
-    times = sorted((r["started_utc"], r["ended_utc"]) for _, r in store.runs())
+    times = sorted((r.started_utc, r.ended_utc) for r in stored_runs(store))
     spans = [tuple(map(datetime.fromisoformat, span)) for span in times]
     return [(later[0] - earlier[1]).total_seconds() for earlier, later in pairwise(spans)]
 
 
 def test_time_beside_the_tests(lab_runs, tmp_path):
-    declared, store = Experiment.model_validate(DECLARED), Store(tmp_path, "bench")
+    declared, store = Experiment.model_validate(DECLARED), Path(tmp_path, "bench")
     plan = schedule(declared, seed=1)
-    store.declare(declared)
+    declare(store, declared)
     deployment = lab.up(declared, state=tmp_path / "lab")
     try:
         begun = time.monotonic()

@@ -14,7 +14,7 @@ import pytest
 import netperf_lib as npl
 from netperf_lib.data import logs
 from netperf_lib.data.ingest import make_part, read_part, tables_of
-from netperf_lib.data.layout import Store, trial_of
+from netperf_lib.data.layout import trial_of
 from netperf_lib.errors import NetperfError, explain
 
 from ..checksums import changed_files
@@ -71,7 +71,7 @@ def collect(request, place):
     hosts = request.getfixturevalue("deployment")
     quick = LATENCY | {"duration_s": 0.2}
     declared = experiment(tests=[quick], pairs=[NEAR], name=place.name, attempts=4)
-    measure(declared, hosts, Store(place.parent, place.name))
+    measure(declared, hosts, place)
 
 
 def state(place):
@@ -87,11 +87,10 @@ def state(place):
 
 def tables_agree(place):
     """Tables that are not known to be behind are those that the logs give."""
-    store = Store.at(place)
-    found = tables_of(store, store.path)
+    found = tables_of(place, place)
     with tempfile.TemporaryDirectory() as folder:
         for block in found.blocks.keys() - found.behind.keys():
-            make_part(store, Path(folder), block, "")
+            make_part(place, Path(folder), block, "")
         fresh = Path(folder, "tables")
         for part in fresh.glob("*/*.parquet"):
             ours = place / "tables" / part.relative_to(fresh)

@@ -1,6 +1,7 @@
 """Existing logs and the labels that say under which conditions they were taken."""
 
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -667,7 +668,7 @@ def test_a_log_of_many_runs_is_stored_and_read_once(tmp_path, monkeypatch):
     mine = npl.import_logs(log, into=tmp_path / "mine")
     assert sorted(mine.runs["latency_oneway_us"]) == [50.0 + i for i in range(40)]
     assert len(reads) == 1
-    assert len([*Path(mine.path, "raw").rglob("*")]) == 4
+    assert len([*Path(mine.path, "raw").rglob("*")]) == 3
     ids = mine.runs.sort_values("latency_oneway_us")["run_id"].tolist()
     assert [*explorer._logs(mine, ids)][3] == "tcp_lat:\n    latency  =  53 us\n"
     [stored] = Path(mine.path).glob("raw/*/client-*.out")
@@ -699,6 +700,23 @@ def test_a_link_out_of_a_given_folder_is_refused_and_one_inside_is_read(tmp_path
     assert not (tmp_path / "mine").exists()
 
 
+def test_a_folder_of_an_earlier_release_is_read(tmp_path):
+    """It had a document that named the file of records, and one list of digests for all."""
+    mine = import_logs(short(tmp_path / "a.txt", 50, 60), into=tmp_path / "mine")
+    [folder] = mine.folder.glob("raw/import-*")
+    records = hashlib.sha256((folder / "runs.json.gz").read_bytes()).hexdigest()
+    (folder / "run.json").write_text(f'{{"files": {{"runs.json.gz": "{records}"}}}}')
+    digest = hashlib.sha256((folder / "run.json").read_bytes()).hexdigest()
+    [listed] = mine.folder.glob("digests/import-*")
+    listed.write_text(f"{digest}  raw/{folder.name}/run.json\n")
+    listed.rename(listed.with_name("d00-r0001-0064.sha256"))
+    shutil.rmtree(mine.folder / "tables")
+    assert sorted(npl.load(mine.folder)["latency_oneway_us"]) == [50.0, 60.0]
+    again = import_logs(short(tmp_path / "b.txt", 70), into=mine.folder)
+    assert len(again.runs) == 3
+    assert changed_files(mine.folder) == []
+
+
 RECORDS = {
     "bomb": lambda: gzip.compress(bytes((1 << 28) + 1), 1),
     "path": lambda: gzip.compress(b'[{"run_id": "../../x"}]'),
@@ -714,6 +732,8 @@ def test_records_of_a_stranger_are_one_sentence(tmp_path, kind):
         npl.import_logs(short(tmp_path / "a.txt", 50), into=tmp_path / "mine").path
     )
     next(mine.glob("raw/*/runs.json.gz")).write_bytes(RECORDS[kind]())
+    for made in ("tables", "digests"):
+        shutil.rmtree(mine / made)
     with pytest.raises(NetperfError, match=r"cannot be read|unexpected content"):
         npl.load(mine)
 

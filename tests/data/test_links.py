@@ -12,7 +12,8 @@ from click.testing import CliRunner
 
 import netperf_lib as npl
 from netperf_lib import cli
-from netperf_lib.data.layout import Store
+from netperf_lib.data.declaration import declaration
+from netperf_lib.data.layout import hosts_dir
 from netperf_lib.data.shipped import report_folder
 from netperf_lib.errors import NetperfError, explain
 from netperf_lib.experiment.deployment import Deployment
@@ -75,11 +76,11 @@ def commands(place):
 
 def collect(place):
     """What a collector writes before it meets a host."""
-    store = Store.at(place)
-    plan = replace(schedule(store.declared(), seed=1), trials=())
+    store = place
+    plan = replace(schedule(declaration(store).experiment, seed=1), trials=())
     nowhere = Deployment(deployment_id="x", source="inventory", hosts=())
     measure(plan, nowhere, store, progress=Progress(lambda _: None))
-    (store.hosts_dir / "state").touch()
+    (hosts_dir(store) / "state").touch()
 
 
 def report(place):
@@ -151,10 +152,11 @@ def test_only_parts_are_removed_from_the_tables(received):
     runs = received / "tables" / "runs"
     for name in ("notes.txt", "mine.parquet", "part-0.parquet", "d07-r0001-0064.parquet"):
         (runs / name).write_text("x")
-    next(runs.glob("d01*")).unlink()
+    [part] = runs.glob("import-*")
+    part.unlink()
     npl.ingest(received)
     assert {p.name for p in runs.iterdir()} == {
         "notes.txt",
         "mine.parquet",
-        "d01-r0001-0064.parquet",
+        part.name,
     }

@@ -17,8 +17,18 @@ import yaml
 
 import netperf_lib as npl
 from netperf_lib.analysis.contents import at_a_glance
-from netperf_lib.data.layout import Store
+from netperf_lib.data.declaration import (
+    declaration,
+    declare,
+    read_plan,
+    set_aside_unless_open,
+    write_deployment,
+    write_plan,
+)
+from netperf_lib.data.layout import lock
 from netperf_lib.data.load import Results
+from netperf_lib.data.raw import digest_of, new_run
+from netperf_lib.data.raw import runs as stored_runs
 from netperf_lib.errors import NetperfError, StoreError
 from netperf_lib.experiment.deployment import Deployment, Host
 from netperf_lib.experiment.model import Contrast
@@ -39,7 +49,7 @@ FOUND_LATER = Contrast(
 def measured(tmp_path_factory):
     root = tmp_path_factory.mktemp("measured")
     synth(root, runs=24, samples=20)
-    store = Store(root, "fleet-0001")
+    store = Path(root, "fleet-0001")
     hosts = [
         Host(
             name=n,
@@ -51,12 +61,13 @@ def measured(tmp_path_factory):
         )
         for n in ("a", "b")
     ]
-    store.write_deployment(
+    write_deployment(
+        store,
         1,
         Deployment(deployment_id="1", source="azure", hosts=tuple(hosts), notice=NOTICE),
     )
     npl.ingest(root)
-    return store.path
+    return store
 
 
 @pytest.fixture
@@ -69,9 +80,9 @@ def place(measured, tmp_path):
 
 def test_a_contrast_declared_after_the_first_run_gets_no_verdict(place):
     """The one that looked best, in place of the one that was declared."""
-    store = Store.at(place)
-    before = store.declared()
-    store.declare(before.model_copy(update={"contrasts": (FOUND_LATER,)}))
+    store = place
+    before = declaration(store).experiment
+    declare(store, before.model_copy(update={"contrasts": (FOUND_LATER,)}))
     exp = npl.read(place)
     assert isinstance(exp, Results)
     assert exp.contrasts == before.contrasts
@@ -82,23 +93,21 @@ def test_a_contrast_declared_after_the_first_run_gets_no_verdict(place):
     assert {c.verdict for c in npl.compare(exp, contrasts=exp.added)} == {"exploratory"}
     assert npl.compare(exp).declared == len(before.contrasts)
     assert [c.verdict for c in npl.compare(exp)][-1] == "exploratory"
-    store.declare(before.model_copy(update={"contrasts": (FOUND_LATER,)}))
-    assert (
-        len(Store.at(place).declaration().added) == 1
-    )  # the same command again adds nothing
+    declare(store, before.model_copy(update={"contrasts": (FOUND_LATER,)}))
+    assert len(declaration(place).added) == 1  # the same command again adds nothing
     assert changed_files(place) == []
 
 
 @pytest.mark.parametrize("change", [{"margin": 0.5}, {"metric": "latency_oneway_p99_us"}])
 def test_a_changed_margin_is_another_contrast_and_wording_is_not(place, change):
-    store = Store.at(place)
-    declared = store.declared()
+    store = place
+    declared = declaration(store).experiment
     worded = declared.contrasts[0].model_copy(update={"question": "Is it faster?"})
     changed = worded.model_copy(update=change)
-    store.declare(
-        declared.model_copy(update={"contrasts": (worded, changed), "rounds": 50})
+    declare(
+        store, declared.model_copy(update={"contrasts": (worded, changed), "rounds": 50})
     )
-    found = store.declaration()
+    found = declaration(store)
     assert found.experiment.contrasts == declared.contrasts
     assert found.added == (changed,)
     assert found.experiment.rounds == 50
@@ -122,15 +131,17 @@ def test_contrasts_written_into_the_kept_files_get_no_verdict_either(place):
 
 
 def test_before_the_first_run_everything_may_change(tmp_path, measured):
-    store = Store(tmp_path, "new")
-    declared = Store.at(measured).declared().model_copy(update={"name": "new"})
-    store.declare(declared)
-    store.declare(declared.model_copy(update={"contrasts": (FOUND_LATER,), "pause_s": 3}))
-    assert store.declaration().experiment.contrasts == (FOUND_LATER,)
-    assert store.declaration().added == ()
-    assert store.declaration().frozen_utc is None
-    frozen = (Store.at(measured).read_plan() or {})["frozen"]
-    said = [record["declaration"] for _, record in Store.at(measured).runs()]
+    store = Path(tmp_path, "new")
+    declared = declaration(measured).experiment.model_copy(update={"name": "new"})
+    declare(store, declared)
+    declare(
+        store, declared.model_copy(update={"contrasts": (FOUND_LATER,), "pause_s": 3})
+    )
+    assert declaration(store).experiment.contrasts == (FOUND_LATER,)
+    assert declaration(store).added == ()
+    assert declaration(store).frozen_utc is None
+    frozen = (read_plan(measured) or {})["frozen"]
+    said = [record.declaration for record in stored_runs(measured)]
     assert said == [{"sha256": frozen["sha256"], "utc": frozen["utc"]}] * 24
 
 
@@ -146,24 +157,24 @@ def record(place, number=0, **changes):
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
-def digest_of(file):
+def sha256(file):
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def redigested(place, number, **changes):
     """A record is changed, and its digest with it."""
     file = run(place, number) / "run.json"
-    old = digest_of(file)
+    old = sha256(file)
     record(place, number, **changes)
     for digests in place.glob("digests/*"):
-        digests.write_text(digests.read_text().replace(old, digest_of(file)))
+        digests.write_text(digests.read_text().replace(old, sha256(file)))
 
 
 def forged_log(place):
     """A log is changed; return the digests of the files of its run."""
     log = run(place) / "client.out"
     log.write_text(log.read_text().replace("1", "2"))
-    return {f.name: digest_of(f) for f in run(place).iterdir() if f.name != "run.json"}
+    return {f.name: sha256(f) for f in run(place).iterdir() if f.name != "run.json"}
 
 
 TAMPERED = {
@@ -223,10 +234,10 @@ LINKED = {
 @pytest.mark.parametrize("kind", TAMPERED)
 def test_checksums_find_what_was_changed(place, kind):
     assert changed_files(place) == []
-    before = Store.at(place).digest()
+    before = digest_of(place)
     TAMPERED[kind](place)
     assert changed_files(place)
-    assert Store.at(place).digest() == before
+    assert digest_of(place) == before
 
 
 def test_one_byte_of_a_log_is_found_and_named(place):
@@ -238,8 +249,8 @@ def test_one_byte_of_a_log_is_found_and_named(place):
 
 
 def test_the_digest_finds_what_was_changed_everywhere(place):
-    store = Store.at(place)
-    before = store.digest()
+    store = place
+    before = digest_of(store)
     printed = subprocess.run(
         ["bash", "-c", "cat digests/*.sha256 | sha256sum"],
         cwd=place,
@@ -249,13 +260,13 @@ def test_the_digest_finds_what_was_changed_everywhere(place):
     ).stdout
     assert printed.split()[0] == before
     redigested(place, 0, files=forged_log(place))
-    assert store.digest() != before
+    assert digest_of(store) != before
 
 
 def test_further_rounds_are_listed_again(place):
-    store = Store.at(place)
-    store.declare(store.declared().model_copy(update={"rounds": 50}))
-    store.write_plan((store.read_plan() or {}) | {"seed": 5})
+    store = place
+    declare(store, declaration(store).experiment.model_copy(update={"rounds": 50}))
+    write_plan(store, (read_plan(store) or {}) | {"seed": 5})
     assert changed_files(place) == []
 
 
@@ -323,7 +334,7 @@ def test_a_log_that_the_record_does_not_name_is_not_read(place):
 def test_a_linked_or_renamed_folder_is_the_same(place):
     (place.parent / "link").symlink_to(place)
     assert npl.ingest(place.parent / "link") == 0
-    assert Store.at(place.parent / "link").experiment == "fleet-0001"
+    assert npl.read(place.parent / "link").name == "fleet-0001"
     other = place.rename(place.with_name("another-name"))
     assert set(npl.load(other)["experiment"]) == {"another-name"}
     assert changed_files(other) == []
@@ -331,12 +342,12 @@ def test_a_linked_or_renamed_folder_is_the_same(place):
 
 def test_a_measurement_set_aside_is_unchanged_also_where_no_run_started(place):
     other = Path(shutil.copytree(place, place.with_name("other")))
-    changed = Store.at(place).declared().model_copy(update={"rounds": 1})
-    aside = Store.at(place).set_aside_unless_open(changed)
+    changed = declaration(place).experiment.model_copy(update={"rounds": 1})
+    aside = set_aside_unless_open(place, changed)
     assert changed_files(aside) == []
     for number in range(24):
         record(other, number, started_utc=None, status="failed")
-    assert Store.at(other).set_aside_unless_open(changed)
+    assert set_aside_unless_open(other, changed)
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -363,7 +374,7 @@ def test_stray_files_and_half_copied_runs_are_left_out(place):
     (run(place) / "run.json").rename(place / "kept.json")
     assert len(npl.load(place)) == 23
     with pytest.raises(StoreError, match="never overwritten"):
-        Store.at(place).new_run(run(place).name).__enter__()
+        new_run(place, run(place).name).__enter__()
 
 
 def without_rights(code, *arguments):
@@ -443,21 +454,21 @@ def test_a_fault_is_one_sentence_with_the_path(place, kind):
 
 def test_the_lock_ends_with_its_process(place):
     code = (
-        "import os, sys; from netperf_lib.data.layout import Store\n"
-        "with Store.at(sys.argv[1]).lock(): os.kill(os.getpid(), 9)\n"
+        "import os, sys, pathlib; from netperf_lib.data.layout import lock\n"
+        "with lock(pathlib.Path(sys.argv[1])): os.kill(os.getpid(), 9)\n"
     )
     done = subprocess.run([sys.executable, "-c", code, place])
     assert done.returncode == -signal.SIGKILL
     assert "process" in (place / "collector.lock").read_text()
-    with Store.at(place).lock():
+    with lock(place):
         pass
 
 
 def test_windows_has_no_lock(place):
     code = (
         "import sys; sys.modules['fcntl'] = None\n"
-        "import netperf_lib as npl; from netperf_lib.data.layout import Store\n"
-        "with Store.at(sys.argv[1]).lock(): print(len(npl.load(sys.argv[1])))\n"
+        "import pathlib, netperf_lib as npl; from netperf_lib.data.layout import lock\n"
+        "with lock(pathlib.Path(sys.argv[1])): print(len(npl.load(sys.argv[1])))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, place], capture_output=True, text=True

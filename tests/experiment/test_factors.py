@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import netperf_lib as npl
+from netperf_lib.data.raw import Record
 from netperf_lib.data.tables import run_row, runs_table
 from netperf_lib.errors import UsageError
 from netperf_lib.experiment.factors import (
@@ -73,21 +74,20 @@ def measured(declared):
             metrics={"throughput_bps": bps * rng.lognormal(0, 0.02)},
             parameters={},
         )
-        record = {
-            "experiment": experiment.name,
-            "run_id": trial.run_id,
-            "deployment": 1,
-            "round": trial.round,
-            "order": trial.order,
-            "status": "ok",
-            "trial": trial_levels(trial),
-            "hosts": {
+        record = Record(
+            experiment=experiment.name,
+            run_id=trial.run_id,
+            deployment=1,
+            round=trial.round,
+            order=trial.order,
+            trial=trial_levels(trial),
+            hosts={
                 "client": {"vm_size": "D4"},
                 "server": {"vm_size": "D4", "labels": {"row": "b"}},
             },
-            "facts": {"client": {"congestion_control": "cubic"}},
-            "commands": {"client": ["iperf3"]},
-        }
+            facts={"client": {"congestion_control": "cubic"}},
+            commands={"client": ["iperf3"]},
+        )
         rows.append(run_row(record, [parsed], None))
     runs = runs_table(rows).to_pandas()
     return Measured(runs, Origin(experiment.model_dump(mode="json")))
@@ -147,9 +147,7 @@ def test_a_declared_default_stays_a_level_whatever_size_the_log_names():
     parsed = ParsedRun(
         tool="qperf", status="ok", metrics={}, parameters={"message_bytes": 1}
     )
-    row = run_row(
-        {"trial": trial, "status": "ok", "commands": {"client": []}}, [parsed], None
-    )
+    row = run_row(Record(run_id="x", trial=trial), [parsed], None)
     assert row["message_bytes"] is None
 
 
@@ -165,14 +163,14 @@ def test_the_default_buffer_is_the_smaller_limit_of_sender_and_receiver(reverse,
             "net.ipv4.tcp_rmem": "4096 131072 6291456",
         },
     }
-    record = {
-        "trial": {"tool": "iperf3", "test": "tcp", "reverse": reverse},
-        "facts": {side: {"sysctl": found} for side, found in sysctls.items()},
-        "status": "failed",
-        "commands": {"client": []},
-    }
+    record = Record(
+        run_id="x",
+        trial={"tool": "iperf3", "test": "tcp", "reverse": reverse},
+        facts={side: {"sysctl": found} for side, found in sysctls.items()},
+        status="failed",
+    )
     assert run_row(record, [], None)["tcp_buffer_default_bytes"] == limit
-    del record["facts"]["server"]
+    del record.facts["server"]
     assert run_row(record, [], None)["tcp_buffer_default_bytes"] is None
 
 

@@ -12,15 +12,18 @@ import textwrap
 import threading
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from netperf_lib import tools
 from netperf_lib.analysis.limits import of_run
-from netperf_lib.data.layout import Store, trial_of
+from netperf_lib.data.declaration import declare, write_plan
+from netperf_lib.data.layout import is_leading, trial_of
 from netperf_lib.data.load import load
+from netperf_lib.data.raw import run_ids
+from netperf_lib.data.raw import runs as stored_runs
 from netperf_lib.errors import CollectError, HostError, explain
 from netperf_lib.experiment.model import Experiment
 from netperf_lib.experiment.schedule import schedule
@@ -72,7 +75,7 @@ def experiment(**changed):
 
 @pytest.fixture
 def store(tmp_path):
-    yield (store := Store(tmp_path, "t"))
+    yield (store := Path(tmp_path, "t"))
     for record in records(store):  # shown where a test fails
         print(
             record["run_id"], record["status"], record["error"] or record["log"]["error"]
@@ -80,10 +83,10 @@ def store(tmp_path):
 
 
 def measure(declared, deployment, store, *, led=False, **options):
-    store.declare(declared)
+    declare(store, declared)
     plan = schedule(declared, seed=1)
     plan = replace(plan, trials=tuple(t for t in plan.trials if led or not t.leading))
-    store.write_plan(plan.to_dict())
+    write_plan(store, plan.to_dict())
     return collect(
         plan,
         deployment,
@@ -104,7 +107,7 @@ def limit(monkeypatch, tool, seconds):
 
 def records(store):
     return sorted(
-        (r for _, r in store.runs()), key=lambda r: r["started_utc"] or r["ended_utc"]
+        map(asdict, stored_runs(store)), key=lambda r: r["started_utc"] or r["ended_utc"]
     )
 
 
@@ -247,16 +250,16 @@ def test_a_run_holds_all_that_is_needed_to_judge_it(deployment, store, monkeypat
         )
         > 1
     )
-    runs = load(store.location)
+    runs = load(store)
     assert (runs["status"] == "ok").all()
     assert runs.loc[runs["tool"] == "qperf", "latency_oneway_us"].notna().all()
     # the interval between tools is not a test of time here, but a server that ends by itself had
     # time to print
     iperf3 = next(r for r in records(store) if r["trial"]["tool"] == "iperf3")
     assert (
-        json.loads(
-            (store.path / "raw" / iperf3["run_id"] / "server.out").read_text()
-        ).get("error")
+        json.loads((store / "raw" / iperf3["run_id"] / "server.out").read_text()).get(
+            "error"
+        )
         is None
     )
     assert not tools_running(deployment)
@@ -277,7 +280,7 @@ def test_the_connections_are_sampled_and_name_what_holds_the_transfer_back(
         deployment,
         store,
     )
-    rows = load(store.location).sort_values("throughput_bps").to_dict("records")
+    rows = load(store).sort_values("throughput_bps").to_dict("records")
     assert [of_run(row).cause for row in rows] == ["rate asked for", "path"], [
         of_run(row) for row in rows
     ]
@@ -286,12 +289,12 @@ def test_the_connections_are_sampled_and_name_what_holds_the_transfer_back(
         assert 0 < row["limit_sender_on_ratio"] < 1
         assert 0 < row["limit_receiver_on_ratio"] < 1
         assert row["limit_receive_max_bytes"] > 1e5
-    path = store.path / "raw" / rows[0]["run_id"] / "client-connections.gz"
+    path = store / "raw" / rows[0]["run_id"] / "client-connections.gz"
     path.write_bytes(path.read_bytes()[:-20])
-    shutil.rmtree(store.path / "tables")
+    shutil.rmtree(store / "tables")
     assert (
         "changed after it was measured"
-        in load(store.location).set_index("run_id")["error"][rows[0]["run_id"]]
+        in load(store).set_index("run_id")["error"][rows[0]["run_id"]]
     )
 
 
@@ -306,17 +309,17 @@ def test_the_load_of_a_test_is_what_is_sampled(deployment, store):
     }
     # two rounds, as on a busy machine a trial under load may fail
     measure(experiment(pairs=[narrow], tests=[under_load], rounds=2), deployment, store)
-    runs = load(store.location)
+    runs = load(store)
     sampled = runs["limit_connections"].dropna()
     assert set(sampled) == {2}
 
 
 def test_what_is_measured_is_not_measured_again(deployment, store):
     measure(experiment(), deployment, store)
-    before = store.run_ids()
+    before = run_ids(store)
     tally = measure(experiment(), deployment, store)
     assert (tally.before, tally.ok) == (2, 0)
-    assert store.run_ids() == before
+    assert run_ids(store) == before
     assert measure(experiment(rounds=2), deployment, store).ok == 2
 
 
@@ -328,9 +331,9 @@ def test_a_leading_run_is_kept_and_no_run_of_the_table(deployment, store):
     assert first["discarded"]
     assert (first["status"], first["run_id"][-8:]) == ("ok", "-lead-a1")
     assert first["trial"]["server"] == others[0]["trial"]["server"]
-    assert not any(record["discarded"] for record in others)
-    assert sorted(load(store.location)["run_id"]) == sorted(r["run_id"] for r in others)
-    assert changed_files(store.location) == []
+    assert not any(is_leading(record["run_id"]) for record in others)
+    assert sorted(load(store)["run_id"]) == sorted(r["run_id"] for r in others)
+    assert changed_files(store) == []
     again = measure(declared, deployment, store, led=True)
     assert (again.before, again.ok, len(records(store))) == (4, 0, 5)
 
@@ -347,7 +350,7 @@ def test_buffers_are_set_for_their_trials_and_put_back(deployment, store):
         r["error"] for r in records(store)
     ]
     assert buffers(deployment) == before
-    runs = load(store.location)
+    runs = load(store)
     small = runs["tcp_buffer_bytes"] == 65536
     assert (
         runs.loc[small, "throughput_bps"].max() < runs.loc[~small, "throughput_bps"].min()
@@ -383,7 +386,7 @@ def test_latency_is_measured_while_a_load_runs(deployment, store):
         store,
     )
     assert tally.ok == 2, [r["error"] or r["log"]["error"] for r in records(store)]
-    runs = load(store.location).query("status == 'ok'").set_index("during")
+    runs = load(store).query("status == 'ok'").set_index("during")
     loaded = runs.loc["iperf3 tcp ×2"]
     assert 1e7 < loaded["throughput_bps"] < 3.1e7
     # the load stands in the queue before the narrow link, for up to 30 ms each time a message goes
@@ -427,7 +430,7 @@ def test_a_cut_connection_fails_one_run_and_the_trial_is_measured_again(
     assert (tally.ok, tally.failed, tally.attempts_failed) == (2, 0, 1)
     (failed,) = (r for r in records(store) if r["status"] == "failed")
     assert "connection broke" in failed["error"]
-    assert load(store.location)["status"].value_counts().to_dict() == {
+    assert load(store)["status"].value_counts().to_dict() == {
         "ok": 2,
         "failed": 1,
     }
@@ -519,14 +522,14 @@ def test_a_full_disk_ends_it_with_what_to_do_and_loses_nothing(deployment, tmp_p
     if mounted.returncode:
         pytest.skip("needs root to make a small disk")
     try:
-        store = Store(small, "t")
+        store = Path(small, "t")
         declared = experiment(rounds=8, tests=[LATENCY], pairs=[NEAR])
         with pytest.raises(OSError) as caught:
             measure(declared, deployment, store)
         assert "the disk is full; free some space" in str(explain(caught.value))
-        kept = store.run_ids()
+        kept = run_ids(store)
         assert 0 < len(kept) < 8
-        assert all(record["status"] == "ok" for _, record in store.runs())
+        assert all(record.status == "ok" for record in stored_runs(store))
         subprocess.run(["mount", "-o", "remount,size=50m", str(small)], check=True)
         tally = measure(declared, deployment, store)
         assert (tally.before, tally.ok) == (len(kept), 8 - len(kept))
@@ -570,11 +573,9 @@ def test_unreachable_hosts_are_told_and_cost_no_attempts(deployment, store):
         deployment, hosts=tuple(replace(h, port=1) for h in deployment.hosts)
     )
     with pytest.raises(CollectError, match="no pair of hosts of 't' can be reached"):
-        measure(experiment(), nobody, Store(store.path.parent, "u"))
+        measure(experiment(), nobody, Path(store.parent, "u"))
     with pytest.raises(HostError, match="no host 'client'"):
-        measure(
-            experiment(), replace(deployment, hosts=()), Store(store.path.parent, "v")
-        )
+        measure(experiment(), replace(deployment, hosts=()), Path(store.parent, "v"))
 
 
 def test_a_host_that_is_away_for_a_while_is_waited_for(deployment, store, tmp_path):
@@ -614,7 +615,7 @@ def test_a_host_that_is_away_for_a_while_is_waited_for(deployment, store, tmp_pa
 
     def answer():
         wait_until(
-            lambda: len(store.run_ids()) >= 1, 180
+            lambda: len(run_ids(store)) >= 1, 180
         )  # the far server's trial was measured meanwhile
         time.sleep(1)
         answering.append(
@@ -645,27 +646,27 @@ def test_two_collectors_on_the_same_hosts_do_not_disturb_each_other(
 ):
     """The second one is another experiment, or a copy of the same folder."""
     monkeypatch.setattr(session, "LEAVING_S", 0.0)
-    store.declare(experiment(pairs=[NEAR], tests=[LATENCY | {"duration_s": 8}]))
+    declare(store, experiment(pairs=[NEAR], tests=[LATENCY | {"duration_s": 8}]))
     copy = tmp_path / "copied" / "t"
-    shutil.copytree(store.path, copy)
+    shutil.copytree(store, copy)
     first = start(store, lab_folder)
     try:
         marked("qperf", argument="tcp_lat")
-        for second in (Store(copy.parent, "t"), Store(tmp_path, "u")):
+        for second in (Path(copy.parent, "t"), Path(tmp_path, "u")):
             with pytest.raises(
                 HostError, match=r"another collector measures on it now \(experiment 't'"
             ):
-                measure(experiment(name=second.experiment), deployment, second)
-            assert not second.run_ids()
+                measure(experiment(name=second.name), deployment, second)
+            assert not run_ids(second)
     finally:
         _, errors = first.communicate(timeout=180)
     assert first.returncode == 0, errors
-    ((_, run),) = store.runs()
-    assert run["status"] == "ok"
+    (run,) = stored_runs(store)
+    assert run.status == "ok"
 
 
 def test_two_measurements_in_one_process_have_a_log_each(deployment, store, tmp_path):
-    other = Store(tmp_path, "u")
+    other = Path(tmp_path, "u")
     apart = experiment(
         name="u",
         pairs=[{"client": "other", "server": "narrow", "placement": "same-zone"}],
@@ -675,15 +676,15 @@ def test_two_measurements_in_one_process_have_a_log_each(deployment, store, tmp_
     for one in (store, other):
         names = {
             line.split()[3]
-            for line in (one.path / "collect.log").read_text().splitlines()
+            for line in (one / "collect.log").read_text().splitlines()
             if "-qperf-" in line
         }
-        assert names == set(one.run_ids())
+        assert names == set(run_ids(one))
 
 
 def test_measuring_ends_where_the_budget_is_spent(deployment, store):
     def spent():
-        return "it is spent" if len(store.run_ids()) == 3 else None
+        return "it is spent" if len(run_ids(store)) == 3 else None
 
     tally = measure(experiment(rounds=2), deployment, store, spent=spent)
     assert (tally.ok, tally.failed, tally.stopped, tally.stopped_after_round) == (
@@ -703,13 +704,13 @@ COLLECTOR = """
     from netperf_lib.measure.collector import collect
     from netperf_lib.hosts import lab
     from netperf_lib.experiment.schedule import schedule
-    from netperf_lib.data.layout import Store
-    store, state = Store(sys.argv[1], "t"), Path(sys.argv[2])
+    from netperf_lib.data.declaration import declaration
+    store, state = Path(sys.argv[1], "t"), Path(sys.argv[2])
     for number in (signal.SIGTERM, signal.SIGHUP):  # as the command line does
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     deployment = lab.status(state).deployment
     print("begin", flush=True)
-    collect(schedule(store.declared(), seed=1), deployment, store)
+    collect(schedule(declaration(store).experiment, seed=1), deployment, store)
 """
 
 
@@ -719,7 +720,7 @@ def start(store, state):
             sys.executable,
             "-c",
             textwrap.dedent(COLLECTOR),
-            str(store.path.parent),
+            str(store.parent),
             str(state),
         ],
         stdout=subprocess.PIPE,
@@ -748,7 +749,7 @@ def test_killed_at_any_moment_it_goes_on_and_leaves_nothing(
     before = buffers(deployment)
     tests = [LATENCY, THROUGHPUT | {"tcp_buffer_bytes": [None, 1 << 20]}]
     declared = experiment(tests=tests, rounds=max(2, KILLS // 5), attempts=3)
-    store.declare(declared)
+    declare(store, declared)
     wanted = {t.run_id for t in schedule(declared, seed=1).trials}
     rng = random.Random(1)
     for _ in range(KILLS):
@@ -756,10 +757,10 @@ def test_killed_at_any_moment_it_goes_on_and_leaves_nothing(
         time.sleep(rng.uniform(0.2, 4))
         process.kill()
         process.communicate()
-        for run_id, run in store.runs():  # whatever is there is whole
+        for run_id, run in stored_runs(store):  # whatever is there is whole
             assert run["status"] == "ok"
             for name, size in (
-                (f, (store.path / "raw" / run_id / f).stat().st_size)
+                (f, (store / "raw" / run_id / f).stat().st_size)
                 for f in ("client.out", "run.json")
             ):
                 assert size, name
@@ -769,11 +770,11 @@ def test_killed_at_any_moment_it_goes_on_and_leaves_nothing(
     process = start(store, lab_folder)
     _, errors = process.communicate(timeout=900)
     assert process.returncode == 0, errors
-    runs = store.run_ids()
+    runs = run_ids(store)
     assert set(map(trial_of, runs)) == wanted
     assert len(runs) == len(wanted)
-    assert not [p for p in (store.path / "raw").iterdir() if p.name not in runs]
-    assert (load(store.location)["status"] == "ok").all()
+    assert not [p for p in (store / "raw").iterdir() if p.name not in runs]
+    assert (load(store)["status"] == "ok").all()
     assert not tools_running(deployment)
     assert buffers(deployment) == before
 
@@ -781,11 +782,12 @@ def test_killed_at_any_moment_it_goes_on_and_leaves_nothing(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_terminated_it_puts_settings_back_itself(deployment, store, lab_folder, number):
     before = buffers(deployment)
-    store.declare(
+    declare(
+        store,
         experiment(
             pairs=[NEAR],
             tests=[THROUGHPUT | {"tcp_buffer_bytes": [1 << 20], "duration_s": 30}],
-        )
+        ),
     )
     process = start(store, lab_folder)
     marked("iperf3")
@@ -794,6 +796,6 @@ def test_terminated_it_puts_settings_back_itself(deployment, store, lab_folder, 
     _, errors = process.communicate(timeout=90)
     assert process.returncode == 128 + number
     assert "interrupted; run the same command again to resume" in errors
-    assert not store.run_ids()
+    assert not run_ids(store)
     assert buffers(deployment) == before
     assert not tools_running(deployment)

@@ -87,7 +87,7 @@ def test_two_cards_of_one_size_are_told_apart():
     mana = read_facts(AZURE.replace("mlx5_core {state}", "mana up"))
     assert (mellanox["nic_driver"], mana["nic_driver"]) == ("mlx5_core", "mana")
     sides = {"client": mellanox, "server": mana}
-    levels = factors_of({"trial": {}, "facts": sides})
+    levels = factors_of({}, {}, sides)
     assert levels["server_nic_driver"] == "mana"
     assert levels["client_cpu"] == mellanox["cpu"]
 

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from netperf_lib import tools
-from netperf_lib.data.layout import Store
+from netperf_lib.data.raw import run_ids
+from netperf_lib.data.raw import runs as stored_runs
 from netperf_lib.experiment.schedule import schedule
 from netperf_lib.measure import collector, ssh, trial
 from netperf_lib.measure.collector import failures
@@ -292,7 +293,7 @@ def test_a_missing_tool_is_installed_where_that_is_asked_for(deployment, store):
     )
     declared = experiment(tests=[LATENCY, SOCKPERF])
     with changed(deployment, "near", *commands, undo=undo):
-        plain = measure(declared, deployment, Store(store.path.parent, "plain"))
+        plain = measure(declared, deployment, Path(store.parent, "plain"))
         assert (plain.ok, plain.failed) == (2, 2)
         tally = measure(declared, deployment, store, install=True)
     assert (tally.ok, tally.failed) == (3, 1)
@@ -318,8 +319,8 @@ def test_a_tool_that_prints_without_end(deployment, store, monkeypatch):
     )
     assert (tally.ok, tally.attempts_failed) == (0, 1)
     assert "printed more than 256 MiB and was ended" in one(why(store))
-    (run_id,) = store.run_ids()
-    assert (store.path / "raw" / run_id / "client.out").stat().st_size == 5_000_000
+    (run_id,) = run_ids(store)
+    assert (store / "raw" / run_id / "client.out").stat().st_size == 5_000_000
     assert not tools_running(deployment)
 
 
@@ -343,8 +344,8 @@ def test_a_clock_that_is_set_is_a_warning_on_the_run(deployment, store, monkeypa
     monkeypatch.setattr(collector, "_clock_offset_s", lambda: next(steps))
     measure(experiment(pairs=[NEAR], rounds=3), deployment, store)
     warned = [
-        [w for w in record["warnings"] if "clock" in w]
-        for _, record in sorted(store.runs(), key=lambda run: run[1]["round"])
+        [w for w in record.warnings if "clock" in w]
+        for record in sorted(stored_runs(store), key=lambda record: record.round)
     ]
     assert [len(w) for w in warned] == [0, 1, 0]
     assert "set back by 10800 s" in warned[1][0]

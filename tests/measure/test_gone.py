@@ -2,10 +2,10 @@
 it."""
 
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
-from netperf_lib.data.layout import Store
 from netperf_lib.experiment.deployment import Deployment
 
 from ..sshd import Sshd, alive, wait_until
@@ -29,7 +29,7 @@ def test_a_host_that_goes_away_for_good(tmp_path):
             for i, (name, s) in enumerate(servers.items(), 1)
         )
         gone = Deployment(deployment_id="loopback", source="inventory", hosts=hosts)
-        store = Store(tmp_path, "t")
+        store = Path(tmp_path, "t")
 
         served = set()  # others may run the same tool on this machine
 

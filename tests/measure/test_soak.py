@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from netperf_lib.data.layout import Store, trial_of
+from netperf_lib.data.layout import trial_of
+from netperf_lib.data.raw import run_ids
+from netperf_lib.data.raw import runs as stored_runs
 
 from ..sshd import wait_until
 
@@ -79,17 +81,17 @@ def test_every_verb_killed_at_any_moment(tmp_path, request):
             assert wait_until(lambda: not family(mark), 60), (verb, family(mark))
             if (tmp_path / "results" / "soak" / "raw").exists():
                 assert all(
-                    r["status"] == "ok"
-                    for _, r in Store(tmp_path / "results", "soak").runs()
+                    r.status == "ok"
+                    for r in stored_runs(Path(tmp_path / "results", "soak"))
                 ), verb
         if verb != "lab up":
             process = npl(verb)
             assert process.wait(300) == 0, (tmp_path / "log").read_text("utf-8")[-3000:]
             assert wait_until(lambda: not family(mark), 60), (verb, family(mark))
-    store = Store(tmp_path / "results", "soak")
-    runs = store.run_ids()
+    store = Path(tmp_path / "results", "soak")
+    runs = run_ids(store)
     assert len(set(map(trial_of, runs))) == len(runs) == ROUNDS
-    assert {p.name for p in (store.path / "raw").iterdir()} == set(runs)
+    assert {p.name for p in (store / "raw").iterdir()} == set(runs)
     assert (tmp_path / "soak.pdf").read_bytes().startswith(b"%PDF")
     assert "Traceback" not in (tmp_path / "log").read_text("utf-8")
     assert not left(), left()

@@ -2,6 +2,7 @@
 
 import re
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,6 @@ import yaml
 
 import netperf_lib as npl
 from netperf_lib.analysis.runs import measurement
-from netperf_lib.data.layout import Store
 from netperf_lib.data.tables import SCHEMAS
 
 NOTICE = (
@@ -37,13 +37,13 @@ def experiment(
 
     `rename` gives other names to placements.
     """
-    store, names = Store(root, name), rename or {}
-    store.path.mkdir(parents=True)
+    store, names = Path(root, name), rename or {}
+    store.mkdir(parents=True)
     text = (npl.recorded() / "experiment.yaml").read_text("utf-8")
     for old, new in names.items():
         text = re.sub(rf"(placement: |\[|, ){old}\b", rf"\g<1>{new}", text)
     declared = yaml.safe_load(text) | {"rounds": rounds, "name": name}
-    (store.path / "experiment.yaml").write_text(
+    (store / "experiment.yaml").write_text(
         yaml.safe_dump(declared, sort_keys=False), "utf-8"
     )
     exp = recorded()
@@ -64,8 +64,8 @@ def experiment(
     }
     for table, frame in tables.items():
         rows = frame[frame["run_id"].isin(runs["run_id"])]
-        folder = store.path / "tables" / table
+        folder = store / "tables" / table
         folder.mkdir(parents=True)
         written = pa.Table.from_pandas(rows, schema=SCHEMAS[table], preserve_index=False)
         pq.write_table(written, folder / "part-0.parquet")
-    return store.path
+    return store

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import netperf_lib as npl
+from netperf_lib.data.raw import digest_of
 from netperf_lib.reporting import explorer
 
 from .test_strangers import HOSTILE as STRANGE
@@ -139,7 +140,7 @@ def test_clicks_lead_to_a_log_and_the_view_travels(view, recorded):
     page.wait_for_selector(".log pre")
     run_id = page.locator(".log p").first.inner_text()
     assert run_id in tip
-    raw = Path(recorded.store.raw(run_id).path, "client.out").read_text("utf-8")
+    raw = Path(recorded.folder, "raw", run_id, "client.out").read_text("utf-8")
     assert page.locator(".log pre").text_content()[:200] == raw[:200]
     rows = view.rows()
     view.open(page.url)
@@ -147,7 +148,7 @@ def test_clicks_lead_to_a_log_and_the_view_travels(view, recorded):
 
 
 def test_a_link_to_a_run_opens_its_log(view, address, recorded):
-    digest = recorded.store.digest()[:16]
+    digest = digest_of(recorded.folder)[:16]
     assert view.page.get_by_text(f"Digest {digest}").is_visible()
     run_id = recorded.runs["run_id"].iloc[7]
     view.open(f"{address}#run={run_id}")

@@ -8,7 +8,7 @@ import pytest
 
 import netperf_lib as npl
 from netperf_lib.data import load
-from netperf_lib.data.layout import Store
+from netperf_lib.data.layout import experiment_folder
 from netperf_lib.data.shipped import located
 from netperf_lib.errors import StoreError
 
@@ -32,7 +32,7 @@ def test_a_relative_experiment_is_found_from_the_working_directory_upwards(
 
 def test_a_figure_says_what_the_data_are_and_not_where_they_were_found():
     missing = "There is no results/lab yet, so this page shows another."
-    exp = load.Results(Store.at(npl.recorded()), missing)
+    exp = load.Results(experiment_folder(npl.recorded()), missing)
     caption = npl.plots.rounds(exp, "latency_oneway_us").figure.get_supxlabel()
     assert caption.rpartition("\n")[2].startswith("Emulated hosts")
 

@@ -14,7 +14,7 @@ from netperf_lib import terminal
 from netperf_lib.analysis.colours import colours
 from netperf_lib.analysis.lead import Lead
 from netperf_lib.analysis.words import effect, span
-from netperf_lib.data.layout import Store
+from netperf_lib.data.declaration import declaration, write_deployment
 from netperf_lib.experiment.deployment import Deployment, Host, Proof
 from netperf_lib.experiment.origin import Measured
 from netperf_lib.reporting import blocks
@@ -32,7 +32,7 @@ LAB = RECORDED / "lab-full"
 def doubted(tmp_path_factory):
     """An experiment in which one claim about one host is false."""
     folder = made.experiment(tmp_path_factory.mktemp("doubted"))
-    declared = Store.at(folder).declared()
+    declared = declaration(folder).experiment
     ppg = next(p.server for p in declared.pairs if p.placement == "ppg")
     false = Proof(claim="one way takes 40 µs", holds=False, evidence="median 59 µs")
     hosts = tuple(
@@ -41,9 +41,7 @@ def doubted(tmp_path_factory):
         )
         for n in {h for p in declared.pairs for h in (p.client, p.server)}
     )
-    Store.at(folder).write_deployment(
-        1, Deployment(deployment_id="d1", source="lab", hosts=hosts)
-    )
+    write_deployment(folder, 1, Deployment(deployment_id="d1", source="lab", hosts=hosts))
     return npl.read(folder)
 
 

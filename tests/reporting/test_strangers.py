@@ -1,7 +1,6 @@
 """Labels, folders and declarations of strangers: nothing in a page runs or loads, no cell is a
 formula."""
 
-import hashlib
 import io
 import json
 import os
@@ -29,7 +28,7 @@ from netperf_lib.analysis.lead import lead_paragraph
 from netperf_lib.analysis.words import Words, as_markdown
 from netperf_lib.data.imports import labels_template, read_logs, understand
 from netperf_lib.data.labels import is_one_line
-from netperf_lib.data.layout import imported_records, packed_records
+from netperf_lib.data.raw import RawFolder, write_records
 from netperf_lib.errors import (
     CONTROL,
     NetperfError,
@@ -257,15 +256,11 @@ def escapes(tmp_path_factory):
         npl.import_logs(folder / "logs", pattern=pattern, into=folder / "mine").path
     )
     [packed] = mine.glob("raw/*/runs.json.gz")
-    digest = hashlib.sha256(packed.read_bytes()).hexdigest()
-    records = list(imported_records(packed.read_bytes()).values())
+    _, records = RawFolder(packed.parent).records()
     for record in records:
-        if record["trial"]["placement"] == "zone":
-            record["trial"]["placement"] = ESCAPES[:-1]
-    packed.write_bytes(packed_records(records))
-    holder = packed.with_name("run.json")
-    changed = hashlib.sha256(packed.read_bytes()).hexdigest()
-    holder.write_text(holder.read_text().replace(digest, changed))
+        if record.trial["placement"] == "zone":
+            record.trial["placement"] = ESCAPES[:-1]
+    write_records(packed.parent, records)
     shutil.rmtree(mine / "digests")  # what was escaped has no digest
     shutil.rmtree(mine / "tables", ignore_errors=True)
     (mine / "raw" / ESCAPES[:-1]).mkdir()

@@ -4,11 +4,13 @@ and some noise."""
 import math
 import zlib
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 
-from netperf_lib.data.layout import Store
+from netperf_lib.data.declaration import declare, write_plan
+from netperf_lib.data.raw import Record
 from netperf_lib.data.tables import run_row, runs_table
 from netperf_lib.experiment.estimate import trial_s
 from netperf_lib.experiment.schedule import schedule, trial_levels
@@ -114,10 +116,10 @@ def planted(
     change=unchanged,
 ):
     """Write the table of runs of an experiment: each truth with noise, changed by time."""
-    store = Store(root, experiment.name)
-    store.declare(experiment)
+    store = Path(root, experiment.name)
+    declare(store, experiment)
     plan = schedule(experiment, seed=1)
-    store.write_plan(plan.to_dict())
+    write_plan(store, plan.to_dict())
     at, rows = start, []
     for trial in [trial for trial in plan.trials if not trial.leading]:
         # the same noise for a trial wherever the random order puts it
@@ -132,10 +134,10 @@ def planted(
         record = _record(experiment, trial, at, notice)
         rows.append(run_row(record, [parsed], None) | NO_LOG)
         at += timedelta(seconds=trial_s(trial, experiment))
-    folder = store.path / "tables" / "runs"
+    folder = store / "tables" / "runs"
     folder.mkdir(parents=True)
     pq.write_table(runs_table(rows), folder / "part-0.parquet")
-    return store.path
+    return store
 
 
 NO_LOG = {"raw_path": "raw/none", "raw_sha256": "0" * 64}
@@ -158,18 +160,18 @@ def _record(experiment, trial, at, notice):
             "zone": given.get("zone"),
         }
         hosts[side] = where | {"vm_size": options.get("vm_size")}
-    return {
-        "experiment": experiment.name,
-        "run_id": f"{trial.run_id}-a1",
-        "deployment": 1,
-        "round": trial.round,
-        "order": trial.order,
-        "attempt": 1,
-        "status": "ok",
-        "notice": notice,
-        "trial": trial_levels(trial),
-        "hosts": hosts,
-        "facts": {side: {"kernel": "6.8.0", "sysctl": LIMITS} for side in hosts},
-        "commands": {"client": [trial.test.tool]},
-        "started_utc": at.isoformat(),
-    }
+    return Record(
+        experiment=experiment.name,
+        run_id=f"{trial.run_id}-a1",
+        deployment=1,
+        round=trial.round,
+        order=trial.order,
+        attempt=1,
+        status="ok",
+        notice=notice,
+        trial=trial_levels(trial),
+        hosts=hosts,
+        facts={side: {"kernel": "6.8.0", "sysctl": LIMITS} for side in hosts},
+        commands={"client": [trial.test.tool]},
+        started_utc=at.isoformat(),
+    )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from netperf_lib import tools
-from netperf_lib.data.layout import new_record
+from netperf_lib.data.raw import Record
 from netperf_lib.data.tables import run_row
 from netperf_lib.errors import ParseError
 from netperf_lib.tools.parsed import ParsedRun
@@ -347,7 +347,7 @@ def test_a_trial_refuses_what_took_much_longer_than_it_asked_for():
             "duration_s": seconds,
             "omit_s": 1 if "-O 1" in document["command"] else None,
         }
-        row = run_row(new_record(trial=trial), good[:1], None)
+        row = run_row(Record(run_id="x", trial=trial), good[:1], None)
         if good[0].metrics["duration_measured_s"] > 1000:
             stepped.append(row)
         elif not document["event"]:
@@ -367,17 +367,13 @@ def test_a_trial_refuses_what_took_much_longer_than_it_asked_for():
 def test_a_trial_may_take_half_as_long_again_and_five_seconds(seconds, status):
     run = ParsedRun(tool="iperf2", status="ok", metrics={"duration_measured_s": seconds})
     trial = {"tool": "iperf2", "duration_s": 10.0, "omit_s": 10.0 / 3}
-    row = run_row(new_record(trial=trial), [run], None)
+    row = run_row(Record(run_id="x", trial=trial), [run], None)
     assert (row["status"], row.get("duration_measured_s")) == (
         status,
         seconds if status == "ok" else None,
     )
-    assert (
-        run_row(new_record(trial=trial, imported={"file": "a.txt"}), [run], None)[
-            "status"
-        ]
-        == "ok"
-    )
+    imported = Record(run_id="x", trial=trial, imported={"file": "a.txt"})
+    assert run_row(imported, [run], None)["status"] == "ok"
 
 
 def test_all_that_is_read_of_them_is_as_before():
