@@ -26,7 +26,7 @@ PAGES = [REPO / "README.md", *sorted((REPO / "docs").rglob("*.md"))]
 PAGES = [p for p in PAGES if not {"_build", "generated", "gallery"} & set(p.parts)]
 
 PUBLISHED_FIRST = [
-    "Placement: Latency",
+    "Placement: One-way latency",
     "figures but no verdicts",
     "ppg, provider Azure Azure 1 39.4 µs",
     "cross-region, provider Azure Azure 1 9.9 ms",

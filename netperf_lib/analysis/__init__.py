@@ -18,7 +18,7 @@ from .limits import limits_table, limits_words
 from .pairs import ends_of, pairs_words
 from .runs import headline_metrics
 from .series import changes
-from .streams import advertised_bps, saturation
+from .streams import saturation
 from .verdicts import Comparison, Family, Verdict
 from .words import Headline, Words, end, metric_label
 
@@ -28,7 +28,6 @@ __all__ = [
     "Headline",
     "Verdict",
     "Words",
-    "advertised_bps",
     "ask_history",
     "changes",
     "compared_table",

@@ -18,7 +18,7 @@ from ..experiment.factors import plain, read_rate
 from ..metrics import format_value, plural
 from .observe import Observations, observe
 from .runs import Data, measurement
-from .words import UNKNOWN, Headline, capital
+from .words import UNKNOWN, Headline
 
 RATE, ADVERTISED, PATH = "rate asked for", "advertised bandwidth", "path"
 RECEIVE_WINDOW, SEND_BUFFER = "receive window", "send buffer"
@@ -315,8 +315,8 @@ def limits_words(limited: Sequence[Limited]) -> Headline:
     >>> npl.analysis.limits_words(npl.limits(exp))[:56]
     'The send buffer limits throughput on 5 of 13 conditions.'
     """
-    texts = limit_sentences(limited) or ["what limits these transfers is not known"]
-    return Headline(" ".join(f"{capital(text)}." for text in texts))
+    texts = limit_sentences(limited) or ["What limits these transfers is not known."]
+    return Headline(" ".join(texts))
 
 
 def limit_sentences(limited: Sequence[Limited]) -> list[str]:
@@ -332,9 +332,9 @@ def limit_sentences(limited: Sequence[Limited]) -> list[str]:
             where = members[0].condition
         elif len(members) == len(limited):
             where = f"all {len(members)}"
-        sentences.append(f"the {cause} limits throughput on {where}")
+        sentences.append(f"The {cause} limits throughput on {where}.")
     if groups and unknown:
-        sentences.append(f"on {plural(unknown, 'other')} the limit is not known")
+        sentences.append(f"On {plural(unknown, 'other')} the limit is not known.")
     return sentences
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ..errors import NothingToReport
-from ..metrics import ALPHA, plural, rounds_required
+from ..metrics import ALPHA, format_value, plural, rounds_required
 from .intervals import Rounds, check_share
 from .observe import Observations, level_names, observe
-from .runs import Data, measurement
-from .words import percent, value_words
+from .runs import Data
+from .words import percent
+
+ENOUGH = 0.95
+"""Share of the best throughput that counts as all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class Streams:
     n : int
         Whole rounds.
     words : str
-        The result in a few sentences.
+        The result in a sentence.
     """
 
     enough: int | None
@@ -41,7 +43,9 @@ class Streams:
     words: str
 
 
-def streams(wide: pd.DataFrame, *, share: float = 0.95, alpha: float = ALPHA) -> Streams:
+def streams(
+    wide: pd.DataFrame, *, share: float = ENOUGH, alpha: float = ALPHA
+) -> Streams:
     """Return how many parallel streams are enough.
 
     A number is enough where its ratio to each other one is shown to exceed `share`, by one-sided
@@ -66,49 +70,34 @@ def streams(wide: pd.DataFrame, *, share: float = 0.95, alpha: float = ALPHA) ->
     """
     wide = wide.where(wide > 0).sort_index(axis=1)
     counts = list(map(int, wide.columns))
-    logs = np.log(wide.dropna())
+    logs = wide.dropna().transform(np.log)
     n, others = len(logs), max(1, len(counts) - 1)
-    need = rounds_required(2 * alpha, others)
-
-    def is_enough(k: int) -> bool:
-        ratios = (Rounds((logs[k] - logs[j]).to_numpy()) for j in counts if j != k)
-        error = 2 * alpha / others
-        return all(ratio.interval(error)[0] > math.log(share) for ratio in ratios)
-
-    enough = next(filter(is_enough, counts), None) if n >= need else None
-    best = wide.median().idxmax()
-    if enough is not None:
-        reach = f"{plural(enough, 'stream')} {'reaches' if enough == 1 else 'reach'}"
-        most = f"{value_words(wide[best].median(), 'bps')} with {best}"
-        text = f"{reach} {percent(share)} of the best throughput ({most})"
-        last = enough == counts[-1] > 1
-        text += "; more than were measured may still be faster" if last else ""
+    error = 2 * alpha / others
+    missing = rounds_required(2 * alpha, others) - n
+    if missing > 0:
+        words = f"{plural(n, 'whole round')}, {missing} more are needed for a verdict"
+        return Streams(None, share, counts, n, words)
+    for count in counts:
+        ratios = logs.drop(columns=count).rsub(logs[count], axis=0)
+        bounds = [Rounds(ratios[k].to_numpy()).interval(error)[0] for k in ratios]
+        if min(bounds, default=0.0) > math.log(share):
+            break
     else:
-        text = f"no number is shown to reach {percent(share)} of all others in {n} rounds"
-        if n < need:
-            text = f"{plural(n, 'whole round')}, at least {need} are needed ({need - n} more)"
-        text = f"no verdict on how many streams are enough: {text}"
-    return Streams(enough, share, counts, n, text)
-
-
-def advertised_bps(data: Any, gbps: float | None = None) -> float | None:
-    """Return the advertised bandwidth of the smallest VM in bit/s.
-
-    As given in Gbit/s, else as the experiment declares it.
-
-    Examples
-    --------
-    >>> npl.analysis.advertised_bps(exp, 12.5)
-    12500000000.0
-    """
-    if gbps:
-        return gbps * 1e9
-    smallest = measurement(data).runs["advertised_bps"].min()
-    return None if pd.isna(smallest) else float(smallest)
+        words = (
+            f"no number is shown to reach {percent(share)} of all others in {n} rounds"
+        )
+        return Streams(None, share, counts, n, words)
+    level = format_value(wide[count].median(), "bps")
+    fill = "fills" if count == 1 else "fill"
+    words = f"{plural(count, 'stream')} {fill} the path: {level}, "
+    words += f"at least {percent(share)} of the best"
+    if count == counts[-1] > 1:
+        words += ", but more than were measured may carry more"
+    return Streams(count, share, counts, n, words)
 
 
 def saturation(
-    data: Data, metric: str | None = None, *, share: float = 0.95
+    data: Data, metric: str | None = None, *, share: float = ENOUGH
 ) -> dict[str, Streams]:
     """Return how many streams are enough for each condition.
 
@@ -124,18 +113,7 @@ def saturation(
     obs = getattr(data, "observations", data)
     if not isinstance(obs, Observations):
         obs = observe(data, metric or "throughput_bps", "streams")
-    paths = level_names(obs, [f for f in obs.by if f != "streams"])
-    counts = {c: obs.at(c, "streams") for c in obs.names}
-    rows = obs.complete.astype({"condition": object})
-    rows = rows.assign(streams=rows["condition"].map(counts)).dropna(subset=["streams"])
-    fits = {}
-    for path in dict.fromkeys(paths.values()):
-        part = rows[rows["condition"].map(paths) == path]
-        wide = part.pivot_table(
-            "value", ["replicate", "round"], "streams", aggfunc="median"
-        )
-        if len(wide.columns) > 1:
-            fits[path] = streams(wide, share=share)
+    fits = _fits(obs, share)
     if not fits:
         raise NothingToReport(
             f"streams does not vary in any condition with a value of {obs.metric}"
@@ -143,18 +121,27 @@ def saturation(
     return fits
 
 
-def filled(obs: Observations) -> dict[str, tuple[int, list[str]]]:
-    """Return how many streams fill each path with a ladder of three steps and more, in words."""
-    found = {}
-    for path, fit in saturation(obs).items() if obs.unit == "bps" else ():
-        most = fit.counts[-1]
-        if fit.enough is None or len(fit.counts) < 3:
-            continue
-        fill = "fills" if fit.enough == 1 else "fill"
-        share = f"(at least {percent(fit.share)} of the best)"
-        first = f"{plural(fit.enough, 'stream')} {fill} the path {share}"
-        more = "more than were measured may carry more"
-        if fit.enough < most:
-            more = f"{plural(most, 'stream')} give no more"
-        found[path] = fit.enough, [first, more]
-    return found
+def _fits(obs: Observations, share: float) -> dict[str, Streams]:
+    """Return how many streams are enough for each path with several numbers of them."""
+    paths = level_names(obs, [name for name in obs.by if name != "streams"])
+    rows = obs.complete.astype({"condition": object})
+    rows["path"] = rows["condition"].map(paths)
+    rows["streams"] = rows["condition"].map(obs.facts["streams"])
+    fits = {}
+    for path in dict.fromkeys(paths.values()):
+        part = rows[rows["path"] == path]
+        wide = part.pivot_table("value", ["replicate", "round"], "streams", "median")
+        if len(wide.columns) > 1:
+            fits[path] = streams(wide, share=share)
+    return fits
+
+
+def filled(obs: Observations) -> list[str]:
+    """Return how many streams fill each path that was measured with three numbers and more."""
+    if obs.unit != "bps" or "streams" not in obs.by:
+        return []
+    sentences = []
+    for path, fit in _fits(obs, ENOUGH).items():
+        if fit.enough is not None and len(fit.counts) > 2:
+            sentences.append(f"{path}: {fit.words}.")
+    return sentences

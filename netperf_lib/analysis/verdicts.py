@@ -38,7 +38,7 @@ from .intervals import (
     neighbours_p,
     observations_needed,
 )
-from .runs import ENDS, PAIR
+from .runs import ENDS, MEASUREMENT, PAIR
 
 if TYPE_CHECKING:
     from .observe import Observations
@@ -920,15 +920,22 @@ def size(c: Comparison, *, before_first: bool = False) -> str:
     return f"{b}/{a}" if before_first else f"{a}/{b}"
 
 
-def advice(c: Comparison, recommendation: str = "") -> str:
-    """Return what to do about a comparison: what is recommended, or what would decide it."""
+def advice(c: Comparison) -> str:
+    """Return what to do about a comparison: which side to use, or what would decide it."""
     if c.verdict == "exploratory":
         return "Declare it as a contrast of the next measurement to have a verdict."
     if c.verdict == "inconclusive" and c.more_rounds:
         rounds = plural(c.more_rounds, f"more {c.counted}")
         return f"Measure about {rounds}, or leave the question open."
-    text = recommendation if c.settled else c.reason or "keep measuring"
-    return f"{text[:1].upper()}{text[1:]}." if text else ""
+    if not c.settled:
+        text = c.reason or "keep measuring"
+        return f"{text[:1].upper()}{text[1:]}."
+    if c.factor in ("", MEASUREMENT):
+        return ""
+    if c.verdict == "equivalent":
+        return f"Either will do for {c.quantity}."
+    better = c.names[0] if c.verdict == "better" else c.names[1]
+    return f"Use {better} where {c.quantity} matters."
 
 
 def confidences(comparisons: Iterable[Comparison]) -> list[str]:

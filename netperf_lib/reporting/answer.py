@@ -17,7 +17,7 @@ from ..analysis.compare import (
 )
 from ..analysis.details import levels_words
 from ..analysis.judging import read_margin
-from ..analysis.lead import abbreviations, lead_paragraph
+from ..analysis.lead import lead_paragraph
 from ..analysis.observe import Observations, describe, levels, observe
 from ..analysis.pairs import ends_of, pairs_words
 from ..analysis.rule import usual_level
@@ -30,7 +30,7 @@ from ..analysis.runs import (
 )
 from ..analysis.streams import filled
 from ..analysis.verdicts import Family
-from ..analysis.words import Headline, Words, as_json, as_markdown, log_size
+from ..analysis.words import Headline, Words, as_json, log_size
 from ..errors import NothingToReport, UsageError
 from ..experiment.factors import factor
 from ..experiment.model import Contrast
@@ -71,15 +71,12 @@ class Answer:
     pairs : tuple of tuple of str
         The two conditions of each verdict, as `observations` names them; empty names at a
         threshold.
-    recommendations : tuple of str
-        What to do about each verdict, where page one says it.
     """
 
     observations: Observations
     verdicts: Family
     contrasts: tuple[Contrast, ...]
     pairs: tuple[tuple[str, str], ...]
-    recommendations: tuple[str, ...] = ()
 
     @property
     def metric(self) -> str:
@@ -135,10 +132,9 @@ class Answer:
         main = self.main
         if len(main.asked) == 2 and main.asked[0].startswith("client"):
             return Headline(pairs_words(main))
-        paths = filled(self.observations) if main.asked == ("streams",) else {}
-        if paths:
-            lines = (f"{path}: {'. '.join(words)}." for path, (_, words) in paths.items())
-            return Headline("\n".join(lines))
+        ladders = filled(self.observations) if main.asked == ("streams",) else []
+        if ladders:
+            return Headline("\n".join(ladders))
         settled = [c for c in self.verdicts if c.settled]
         if not settled:
             return Headline(levels_words(levels(main), self.metric))
@@ -210,8 +206,7 @@ class Answer:
         if not len(family):
             return first
         if self.contrasts or len(family) <= 2 * MAX_DIFFERENCES:
-            todo = self.recommendations
-            return [*first, verdicts(family, self.contrasts, todo, short=short)]
+            return [*first, verdicts(family, self.contrasts, short=short)]
         order = sorted(family, key=lambda c: log_size(c.ratio), reverse=True)
         command = f"npl compare FOLDER --by {','.join(self.observations.asked)}"
         words = (
@@ -222,9 +217,7 @@ class Answer:
         return [*first, verdicts(largest, short=short), Words(words)]
 
     def _repr_markdown_(self) -> str:
-        shown = "\n\n".join(part._repr_markdown_() for part in self.parts())
-        names = abbreviations(shown)
-        return f"{shown}\n\n{as_markdown(names)}." if names else shown
+        return "\n\n".join(part._repr_markdown_() for part in self.parts())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         short = "\n\n".join(part._repr_markdown_() for part in self.parts(short=True))
@@ -313,7 +306,6 @@ def _judged(
     if isinstance(source, Observations) or MEASUREMENT in source.factors:
         return None
     size = None if margin is None else read_margin(margin)
-    recommendations: Sequence[str] = ()
     if declared := source.contrasts:
         if not asked_about(obs, declared, where):
             return None
@@ -325,11 +317,7 @@ def _judged(
         lead = lead_paragraph(source, margin=size)
         if not lead.judged:
             return None
-        family, used, recommendations = (
-            lead.family,
-            [*lead.contrasts],
-            lead.recommendations,
-        )
+        family, used = lead.family, [*lead.contrasts]
     asked = asked_about(obs, used, where)
     chosen = [i for i, contrast in enumerate(used) if contrast in asked]
     if not chosen:
@@ -344,7 +332,6 @@ def _judged(
         shown,
         contrasts=tuple(asked),
         pairs=tuple((obs.condition(c.a), obs.condition(c.b)) for c in asked),
-        recommendations=tuple(recommendations[i] for i in chosen if recommendations),
     )
 
 

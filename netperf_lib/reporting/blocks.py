@@ -103,7 +103,6 @@ MARKS = {"better": "▲", "worse": "▼", "equivalent": "■", "inconclusive": "
 def verdicts(
     family: Family,
     contrasts: Sequence[Contrast] | None = None,
-    recommendations: Sequence[str] = (),
     *,
     short: bool = False,
 ) -> Shown:
@@ -115,20 +114,16 @@ def verdicts(
         As `compare` gives it.
     contrasts : sequence of Contrast, optional
         The contrasts in the same order: their questions go into the table.
-    recommendations : sequence of str, optional
-        What the lead paragraph recommends for each contrast.
     short : bool
         Without caption and warnings, which page two of a report has.
     """
     warnings = list(dict.fromkeys(w for c in family for w in c.warnings))
     heads = ["Verdict", "Question", "Measured", "Effect", "Interval", "What to do"]
     rows = []
-    for c, contrast, recommendation in zip_longest(
-        family, contrasts or (), recommendations
-    ):
+    for c, contrast in zip_longest(family, contrasts or ()):
         todo = []
         if c.verdict != "exploratory":  # what to do about all of these is in the caption
-            todo.append(advice(c, recommendation or ""))
+            todo.append(advice(c))
         if not short:
             todo += [f"Warning {warnings.index(w) + 1}." for w in c.warnings]
         rows.append(

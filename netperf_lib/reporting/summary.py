@@ -71,7 +71,7 @@ class Summary:
         """The table of answers."""
         lead = self.lead
         if lead.judged:
-            return verdicts(lead.family, lead.contrasts, lead.recommendations)
+            return verdicts(lead.family, lead.contrasts)
         if self.several:
             return Words("Nothing is judged here: each experiment has its own report.")
         why = "are too few rounds" if len(lead.family) else "is nothing to compare"
@@ -143,7 +143,7 @@ def summary(experiment: Results | str | os.PathLike[str]) -> Summary:
     Examples
     --------
     >>> npl.summary("data/recorded/zones").headline.splitlines()[0][:5]
-    'Zones'
+    'Paths'
     """
     folder = experiment.path if isinstance(experiment, Results) else experiment
     return Summary(opening(folder), read(measurements(folder)), _since(folder))

@@ -78,7 +78,7 @@ def calls(seed):
 
     def page_one():
         lead = lead_paragraph(runs)
-        return verdicts(lead.family, lead.contrasts, lead.recommendations)
+        return verdicts(lead.family, lead.contrasts)
 
     asked = [
         page_one,

@@ -5,7 +5,6 @@ import pytest
 
 import netperf_lib as npl
 from netperf_lib.analysis.contents import pages
-from netperf_lib.analysis.lead import lead_paragraph
 
 from .test_planted import runs
 
@@ -35,22 +34,6 @@ def test_of_levels_measured_one_after_the_other_the_first_is_the_baseline():
     assert {c.names for c in npl.compare(table)} == {("side neu", "side zuvor")}
 
 
-def test_one_level_is_recommended_the_smallest_within_the_margin_of_the_best():
-    values = {"default": 1e9, "1M": 2e9, "4M": 3.9e9, "16M": 4e9, "64M": 4e9}
-    lead = lead_paragraph(labelled("wmem", values, rounds=14))
-    advised = zip(lead.family, lead.recommendations, strict=True)
-    assert [c.names[0] for c, todo in advised if todo] == ["wmem 4M"]
-
-
 def test_places_of_the_users_own_get_the_page_on_placement():
     table = runs({"ppg": 1e9, "Dublin": 2e9})
     assert [p.notebook for p in pages(table)] == ["summary", "01-placement", "07-quality"]
-
-
-def test_a_label_that_costs_the_verdict_is_named():
-    table = runs({"ppg": 1e9, "same-zone": 2e9}, rounds=8)
-    table["rack"] = ["AB"[n % 2] for n in table["round"]]
-    lead = lead_paragraph(table)
-    assert not lead.judged
-    assert "Without the label rack" in str(lead)
-    assert lead_paragraph(table.drop(columns="rack")).judged

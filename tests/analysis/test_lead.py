@@ -1,6 +1,7 @@
 """The lead paragraph of tables with planted truth; those of recordings and studies are in
 ``tests/answers``."""
 
+import re
 from collections import Counter
 from importlib import import_module
 
@@ -10,7 +11,7 @@ import pytest
 
 import netperf_lib as npl
 from netperf_lib.analysis.contents import pages
-from netperf_lib.analysis.lead import WORDS, Writer, lead_paragraph
+from netperf_lib.analysis.lead import lead_paragraph
 from netperf_lib.analysis.rule import of_main_tool, questions_by_rule
 from netperf_lib.analysis.runs import headline_metrics, measurement
 from netperf_lib.experiment.origin import Measured, Origin
@@ -48,7 +49,7 @@ def test_a_family_by_rule_is_judged():
     assert [c.a["placement"] for c in found.contrasts] == ["ppg", "cross-zone"]
     assert {c.b["placement"] for c in found.contrasts if c.b} == {"same-zone"}
     assert [str(c.verdict) for c in found.family] == ["better", "equivalent"]
-    assert found.lines[-1] == "2 comparisons by rule: every level against its baseline."
+    assert "2 comparisons by rule" in found.lines[-1]
 
 
 def test_the_family_by_rule_reads_no_value():
@@ -73,41 +74,28 @@ def test_what_is_set_on_hosts_is_compared_everywhere(tmp_path):
         if c.a.get("streams") != (c.b or {}).get("streams")
     ]
     assert streams == ["ppg", "same-zone", "cross-zone", "cross-region"]
-    found = lead_paragraph(runs)
-    near = {
-        advice
-        for contrast, advice in zip(found.contrasts, found.recommendations, strict=True)
-        if contrast.a["placement"] == "ppg" != (contrast.b or {}).get("placement")
-    }
-    assert near == {"Use it where latency matters"}
 
 
 def test_too_few_rounds_have_figures_and_no_verdict():
     text = said(table({"ppg": 40.0, "same-zone": 57.0}, rounds=1))
-    assert text.startswith("Placement: Latency is ")
-    assert (
-        "1 run per condition: figures but no verdicts (6 rounds would be enough)." in text
-    )
+    assert re.search(r"Placement: .* is .*µs \(ppg\), .*µs \(same-zone\)\.", text)
+    assert "no verdicts (6 rounds would be enough)" in text
     unpaired = table({"ppg": 40.0, "same-zone": 57.0}, rounds=2).drop(columns="round")
     assert "(4 runs each would be enough)" in said(unpaired)
-    text = said(table({"zone1": 58.0, "zone2": 95.0}, rounds=3))
-    assert (
-        "zone2 against zone1: 61 % more latency (+36 µs) in these 3 and 3 runs." in text
-    )
 
 
 def test_a_side_that_names_no_condition_is_left_to_its_page():
     runs = table({"ppg": 40.0, "same-zone": 57.0})
     sides = {"a": {"placement": "nowhere"}, "b": {"placement": "ppg"}}
     found = lead_paragraph(declared(runs, metric=LATENCY, **sides))
-    assert found.lines[0].startswith("Placement: Latency is ")
-    assert found.recommendations == ("",)
+    assert "(same-zone)" in found.lines[0]
 
 
-@pytest.mark.parametrize("factor", [1.18, 1.0])
-def test_a_stretch_of_slow_hours_is_told(factor):
-    runs = table({"ppg": 46.0}, rounds=660)
-    minutes = pd.to_timedelta(2 * (runs["round"] - 1), unit="min")
+@pytest.mark.parametrize(("factor", "every"), [(1.18, 2), (1.18, 10), (1.0, 2)])
+def test_a_stretch_of_slow_hours_is_told(factor, every):
+    """Of series of 660 runs, and of 132."""
+    runs = table({"ppg": 46.0}, rounds=1320 // every)
+    minutes = pd.to_timedelta(every * (runs["round"] - 1), unit="min")
     runs["started_utc"] = pd.Timestamp("2026-11-02T06:00Z") + minutes
     slow = runs["started_utc"].dt.hour.between(15, 18)
     runs[LATENCY] *= np.where(slow, factor, 1.0)
@@ -119,30 +107,17 @@ def test_a_stretch_of_slow_hours_is_told(factor):
 def test_a_condition_whose_runs_all_failed_is_no_level():
     runs = table({"ppg": 40.0, "same-zone": 57.0, "far": 90.0})
     runs.loc[runs["placement"] == "far", ["status", LATENCY]] = ["failed", None]
-    assert "far" not in said(runs).partition(". ")[0]
-
-
-def test_without_a_sentence_on_any_factor_levels_are_listed():
-    runs = table({"a": 40.0, "b": 57.0}).rename(columns={"placement": "note"})
-    assert "40" in said(runs.assign(placement=None))
+    assert "far" not in said(runs).partition(".")[0]
 
 
 @pytest.mark.parametrize(
     ("rates", "against", "words"),
     [
-        (
-            {1: 0.85, 16: 6.0, 32: 11.2},
-            (16, 32),
-            "16 streams against 32 streams: 47 % less throughput.",
-        ),
-        (
-            {1: 1.0, 4: 4.0, 16: 4.01},
-            (16, 1),
-            "4 streams fill the path (at least 95 % of the best).",
-        ),
-        ({1: 1.0, 2: 1.0, 4: 1.0, 16: 1.0}, (16, 1), "16 streams 997 Mbit/s (8 %)."),
+        ({1: 0.85, 16: 6.0, 32: 11.2}, (16, 32), "32 streams fill the path"),
+        ({1: 0.85, 16: 6.0, 32: 11.2}, (16, 32), "against 32 streams: 47 % less"),
+        ({1: 0.85, 16: 6.0, 32: 11.2}, (16, 32), "93 % of the advertised 12 Gbit/s"),
+        ({1: 1.0, 4: 4.0, 16: 4.01}, (16, 1), "4 streams fill the path"),
     ],
-    ids=["not full", "no loss", "flat"],
 )
 def test_a_ladder_says_what_fills_the_path(rates, against, words):
     bps = {n: rate * 1e9 for n, rate in rates.items()}
@@ -175,29 +150,34 @@ def test_work_a_level_does_not_grow_with_levels(monkeypatch):
         assert counts["condition_names"] < 8, (
             "conditions are named once for each set of factors"
         )
-    assert "µs on 300 levels (lowest level-" in found.lines[0]
+    assert "on 300 levels" in found.lines[0]
 
 
 def test_page_and_lead_name_the_streams_that_fill_a_path():
     exp = npl.read("data/recorded/lab-full")
-    filled = (
-        "4 streams fill the path (at least 95 % of the best). 16 streams give no more."
-    )
-    found = lead_paragraph(exp)
-    assert filled in str(found)
-    assert "Use 4 connections for bulk transfers" in found.recommendations
     answer = npl.ask(exp, "streams", "throughput_bps")
-    assert answer.headline.startswith(f"cross-region: {filled}")
-    assert "The path limits throughput on 2 of 13" in found.lines[-1]
-    assert len(npl.limits(exp)) == 13
+    assert "4 streams fill the path" in answer.headline
+    assert answer.headline in str(lead_paragraph(exp))
 
 
-def test_a_row_says_which_side_loses_datagrams():
+def test_a_gain_that_loses_datagrams_is_told_with_them():
     runs = table({"ppg": 1e9, "same-zone": 9e8}, metric="throughput_bps")
     runs["lost_ratio"] = np.where(runs["placement"] == "ppg", 0.73, 0.005)
     lead = lead_paragraph(runs)
-    assert "11 % more throughput. But 73 % of the datagrams are lost." in lead.lines[0]
+    assert "more throughput with 73 % of the datagrams lost" in lead.lines[0]
     assert lead.family[0].warnings[0] == "ppg lost 73 % of its datagrams"
+
+
+def test_a_gateway_is_named_where_it_limits():
+    bps = {"cross-region": 2e9, "vpn": 5e8, "public-ip": 1e9}
+    lead = lead_paragraph(table(bps, metric="throughput_bps"))
+    assert re.findall(r"(\S+) against [^.]*\. The gateway", str(lead)) == ["vpn"]
+
+
+def test_what_is_not_decided_is_told_with_its_interval():
+    runs = table({"ppg": 40.0, "same-zone": 57.0, "cross-zone": 60.0})
+    runs[LATENCY] *= np.random.default_rng(5).lognormal(0, 0.06, len(runs))
+    assert re.search(r"Not decided: .* cross-zone / same-zone \([−0-9]+ to", said(runs))
 
 
 def test_sides_of_different_size_say_both():
@@ -205,26 +185,6 @@ def test_sides_of_different_size_say_both():
     (c,) = lead_paragraph(runs[runs["placement"].eq("ppg") ^ runs["round"].gt(4)]).family
     assert c.runs == (4, 1)
     assert c.reason.startswith("1 run per side, at least")
-
-
-def test_received_and_sent_throughput_have_two_nouns():
-    rows = [
-        {
-            "tool": tool,
-            "test": "tcp",
-            "streams": streams,
-            "status": "ok",
-            metric: 1e9 * streams + n,
-        }
-        for tool, metric in (
-            ("iperf3", "throughput_bps"),
-            ("iperf2", "throughput_sent_bps"),
-        )
-        for streams in (1, 16)
-        for n in range(12)
-    ]
-    words = "the throughput (1 to 16 Gbit/s) and 16.0 times the throughput at the sender"
-    assert words in said(pd.DataFrame(rows))
 
 
 def zones(count):
@@ -273,21 +233,3 @@ def test_python_and_the_terminal_have_one_baseline():
     asked = npl.ask(exp, "placement", LATENCY, where=where).verdicts
     declared = {c.names: c.verdict for c in asked}
     assert {c.names: c.verdict for c in by_hand}.items() >= declared.items()
-
-
-def test_long_lists_are_cut_into_sentences():
-    writer = Writer()
-    parts = [f"{n} µs on a place of its own" for n in range(20)]
-    sentences = writer.sentences("Latency is ", parts)
-    assert max(len(s.split()) for s in sentences) <= WORDS
-    assert sum(s.count("µs") for s in sentences) == 20
-
-
-def test_an_abbreviation_is_written_out_once():
-    writer = Writer()
-    first, second = (writer.sentences("", ["40 µs on ppg, vpn"])[0] for _ in range(2))
-    assert (
-        first
-        == "40 µs on ppg (proximity placement group), vpn (virtual private network)."
-    )
-    assert second == "40 µs on ppg, vpn."

@@ -141,13 +141,6 @@ def test_the_measurements_of_a_name(tmp_path):
 # -- single pages ----------------------------------------------------------------------------------
 
 
-def test_the_advertised_bandwidth_is_as_given_or_declared():
-    table = runs({"ppg": 1e9}).assign(advertised_bps=12.5e9)
-    assert q.advertised_bps(table) == 12.5e9
-    assert q.advertised_bps(table, 2) == 2e9
-    assert q.advertised_bps(runs({"p": 1})) is None
-
-
 def test_how_many_streams_are_enough():
     ladder = [
         runs({"ppg": rate}).assign(streams=k)

@@ -48,12 +48,14 @@ def judged(verdict, **changes):
             {"more_rounds": 0, "reason": "values of zero are ranked"},
             "Values of zero are ranked.",
         ),
-        ("better", {}, "Use it."),
+        ("better", {"factor": "placement"}, "Use ppg where value matters."),
+        ("worse", {"factor": "placement"}, "Use same-zone where value matters."),
+        ("equivalent", {"factor": "placement"}, "Either will do for value."),
+        ("better", {}, ""),
     ],
 )
 def test_what_to_do_about_a_verdict(verdict, changes, text):
-    assert advice(judged(verdict, **changes), "use it") == text
-    assert advice(judged("better")) == ""
+    assert advice(judged(verdict, **changes)) == text
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,7 @@ def test_the_page_in_html_fits_a_phone_in_both_themes(browser, html, scheme):
     )
     assert widths
     assert max(widths) <= 390  # scaled, not cut
-    box = page.get_by_text("use it where latency matters").first.bounding_box()
+    box = page.get_by_text("where one-way latency matters").first.bounding_box()
     assert box
     assert box["x"] + box["width"] <= 390
     look = (

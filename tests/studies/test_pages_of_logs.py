@@ -18,8 +18,6 @@ def test_an_answer_about_logs_is_that_of_page_one(tmp_path):
         "equivalent",
         "better",
     ]
-    assert all("for bulk transfers" in words for words in answer.recommendations)
-    assert len(answer.recommendations) == 4
     assert [c.metric for c in answer.contrasts] == ["throughput_bps"] * 4
 
 
