@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from statistics import mean, median
+from statistics import fmean, median
 from typing import Any
 
 SCRIPT = r"""
@@ -49,14 +49,14 @@ DATA_BYTES = 20_000
 """A connection that carried fewer bytes is the control connection of a tool."""
 SLOW_START_S = 0.7
 """The start that is left out, of a run of three seconds or more."""
-_FIGURE = re.compile(
-    r" (bytes_acked|bytes_received|busy|rwnd_limited|sndbuf_limited|notsent|data_segs_out|snd_wnd"
-    r"|rtt|minrtt|delivery_rate|bbr|retrans|skmem)[: ]"
-    r"(?:\(bw:|(?<=retrans:)\d+/|\(r\d+,rb)?(\d+(?:\.\d+)?)"
+_SENT = re.compile(
+    r" (bytes_acked|busy|rwnd_limited|sndbuf_limited|notsent|data_segs_out|snd_wnd"
+    r"|rtt|minrtt|delivery_rate|bbr|retrans)[: ]"
+    r"(?:\(bw:|(?<=retrans:)\d+/)?(\d+(?:\.\d+)?)"
 )
-"""The figures that are used; a line has four times as many."""
-_NAMES = {"skmem": "buffer", "retrans": "again"}
-"""Size of the receive buffer; segments that were sent again on the whole connection."""
+_RECEIVED = re.compile(r" (bytes_received|skmem):(?:\(r\d+,rb)?(\d+)")
+"""The figures of a sender and of a receiver that are used; a line has four times as many. Of
+``retrans`` the segments on the whole connection, of ``skmem`` the size of the receive buffer."""
 
 
 @dataclass(slots=True)
@@ -65,45 +65,47 @@ class SocketSample:
 
     at_s: float
     tasks_at_s: float = 0.0
-    sockets: dict[tuple[str, str], dict[str, float]] = field(default_factory=dict)
-    """Figures of each connection, by its local and peer address."""
+    sockets: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+    """Figures of each connection as they are written, by its local and peer address."""
     tasks: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Seconds on a processor, and waiting for one, of each thread."""
     cores: dict[str, list[int]] = field(default_factory=dict)
 
 
-def _socket(line: str, words: list[str]) -> dict[str, float]:
-    found = {_NAMES.get(name, name): float(text) for name, text in _FIGURE.findall(line)}
-    return {**found, "unread": float(words[0]), "app": float(" app_limited" in line)}
-
-
-def read_samples(text: str) -> list[SocketSample]:
-    """Read a file of samples.
+def read_samples(text: str, *, receiver: bool = False) -> list[SocketSample]:
+    """Read a file of samples: what is used of the sender of the data, or of their receiver.
 
     A sample that was cut short keeps what it has, and damaged lines are left out.
     """
     samples: list[SocketSample] = []
+    figures = _RECEIVED if receiver else _SENT
     for line in text.splitlines():
-        words = line.split(maxsplit=10)
+        kind = line[:1]
         try:
-            if line.startswith("@"):
+            if kind == "@":
                 samples.append(SocketSample(float(line[1:])))
-            elif not samples or not words:
+            elif not samples:
                 continue
-            elif line.startswith("="):
+            elif kind.isdecimal():
+                unread, _, *ends = line.split(maxsplit=4)[:4]
+                found = dict(figures.findall(line), unread=unread)
+                if " app_limited" in line:
+                    found["app"] = "1"
+                samples[-1].sockets[ends[0], ends[1]] = found
+            elif kind == "=":
                 samples[-1].tasks_at_s = float(line[1:])
-            elif words[0] == "task" and samples[-1].tasks_at_s:
-                samples[-1].tasks[words[1]] = float(words[2]) / 1e9, float(words[3]) / 1e9
-            elif words[0].startswith("cpu"):
-                samples[-1].cores[words[0]] = [int(word) for word in words[1:9]]
-            elif words[0].isdecimal():
-                samples[-1].sockets[words[2], words[3]] = _socket(line, words)
+            elif kind == "t" and samples[-1].tasks_at_s:
+                _, task, on, waiting = line.split()
+                samples[-1].tasks[task] = float(on) / 1e9, float(waiting) / 1e9
+            elif kind == "c" and receiver:
+                core, *spent = line.split()[:9]
+                samples[-1].cores[core] = [int(word) for word in spent]
         except (ValueError, IndexError):
             continue
     return samples
 
 
-Series = list[tuple[float, dict[str, float]]]
+Series = list[tuple[float, dict[str, str]]]
 
 
 def _flows(samples: Sequence[SocketSample], bytes_of: str) -> list[Series]:
@@ -111,7 +113,7 @@ def _flows(samples: Sequence[SocketSample], bytes_of: str) -> list[Series]:
     flows: dict[tuple[str, str], Series] = {}
     for sample in samples:
         for addresses, figures in sample.sockets.items():
-            if figures.get(bytes_of, 0) > DATA_BYTES:
+            if float(figures.get(bytes_of, 0)) > DATA_BYTES:
                 flows.setdefault(addresses, []).append((sample.at_s, figures))
     return [series for series in flows.values() if len(series) >= 3]
 
@@ -163,7 +165,8 @@ def evidence(
     dict
         What is known: empty without samples of a data connection at the sender.
     """
-    samples = {"sender": read_samples(sender), "receiver": read_samples(receiver)}
+    samples = {"sender": read_samples(sender)}
+    samples["receiver"] = read_samples(receiver, receiver=True)
     sent = _flows(samples["sender"], "bytes_acked")
     if not sent:
         return {}
@@ -179,12 +182,13 @@ def evidence(
     rows = [f for series in used for _, f in series]
 
     def grown(name: str) -> float:
-        return sum(
-            series[-1][1].get(name, 0) - series[0][1].get(name, 0) for series in used
-        )
+        moved = 0.0
+        for series in used:
+            moved += float(series[-1][1].get(name, 0)) - float(series[0][1].get(name, 0))
+        return moved
 
     def column(name: str) -> list[float]:
-        return [f[name] for f in rows if name in f]
+        return [float(f[name]) for f in rows if name in f]
 
     columns: dict[str, Any] = {
         "limit_connections": n,
@@ -192,10 +196,10 @@ def evidence(
         "limit_busy_ratio": grown("busy") / 1e3 / span,
         "limit_receive_window_ratio": grown("rwnd_limited") / 1e3 / span,
         "limit_send_buffer_ratio": grown("sndbuf_limited") / 1e3 / span,
-        "limit_application_ratio": mean(f["app"] for f in rows),
-        "limit_unsent_none_ratio": mean(not f.get("notsent") for f in rows),
-        "limit_sent_again_ratio": grown("again") / max(1.0, grown("data_segs_out")),
-        "limit_sent_again_count": grown("again"),
+        "limit_application_ratio": fmean("app" in f for f in rows),
+        "limit_unsent_none_ratio": fmean(not float(f.get("notsent", 0)) for f in rows),
+        "limit_sent_again_ratio": grown("retrans") / max(1.0, grown("data_segs_out")),
+        "limit_sent_again_count": grown("retrans"),
         "limit_delivery_bps": median(column("delivery_rate") or [0]) * n,
         "limit_bbr_bps": median(column("bbr")) * n if column("bbr") else None,
         "limit_window_bytes": max(column("snd_wnd"), default=None),
@@ -206,9 +210,9 @@ def evidence(
     received = _flows(samples["receiver"], "bytes_received")
     arrived = [row for series in received for row in series]
     if theirs := [f for t, f in arrived if t >= since]:
-        buffers = [f["buffer"] for f in theirs if "buffer" in f]
+        buffers = [float(f["skmem"]) for f in theirs if "skmem" in f]
         columns["limit_receive_buffer_bytes"] = max(buffers, default=None)
-        columns["limit_unread_bytes"] = median(f["unread"] for f in theirs)
+        columns["limit_unread_bytes"] = median(float(f["unread"]) for f in theirs)
     for side, every in samples.items():
         during = [s for s in every if since <= s.at_s <= until]
         on, waiting = _processor(during)
