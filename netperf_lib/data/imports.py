@@ -89,6 +89,8 @@ class LoggedRun:
     """Values of the labels, typed; a label that is not given is absent."""
     known: Mapping[str, Any] = field(default_factory=dict)
     """Values of all columns: those in the log, else the labels; of the hosts first the labels."""
+    server: Path | None = None
+    """The log of its other end, if neither log holds another run."""
     part: str | None = None
     """Its name without the running number, where no label tells it apart from others."""
 
@@ -413,7 +415,9 @@ def _without_other_ends(
         received = {k: v for k, v in run.parsed.metrics.items() if k in logs.RECEIVED}
         metrics = {**received, **client.parsed.metrics}
         parsed = replace(client.parsed, metrics=metrics)
-        kept[id(same[0])] = replace(client, parsed=parsed)
+        alone = client.title == client.name and run.title == run.name
+        server = run.path if alone else None
+        kept[id(same[0])] = replace(client, parsed=parsed, server=server)
         del kept[id(run)]
         left_out[run.title] = f"the other end of {client.title}"
     return list(kept.values()), left_out
@@ -688,9 +692,13 @@ def _store(
         for done, (run, record) in enumerate(zip(new.values(), records, strict=True), 1):
             if run.path not in kept:
                 digest = sha256_of(run.path)
-                name = f"client-{digest[:16]}.out"
-                shutil.copyfile(run.path, staged / name)
-                kept[run.path] = {name: digest}
+                kept[run.path] = {f"client-{digest[:16]}.out": digest}
+                if run.server is not None:
+                    # what arrived is in the log of the other end alone
+                    other = sha256_of(run.server)
+                    kept[run.path][f"server-{digest[:16]}.out"] = other
+                    shutil.copyfile(run.server, staged / f"server-{digest[:16]}.out")
+                shutil.copyfile(run.path, staged / f"client-{digest[:16]}.out")
             stored.append(replace(record, files=kept[run.path], declaration=frozen))
             progress(done, len(new))
         write_records(staged, stored)

@@ -397,7 +397,8 @@ def _read_logs(raw: RawFolder, record: Record) -> tuple[list[ParsedRun], str | N
                 parsed += logs.parse_ends(*paths, tool=record.trial["tool"])
             else:  # a log may hold several runs
                 number = record.log["run"]
-                parsed += _imported(paths[0], record.files[name])[number : number + 1]
+                one = _imported(tuple(paths), record.files[name])[number : number + 1]
+                parsed += one
         except FileNotFoundError:
             gone = f"{raw.path}: a log vanished while it was read"
             raise StoreError(f"{gone}; run the command again") from None
@@ -407,6 +408,6 @@ def _read_logs(raw: RawFolder, record: Record) -> tuple[list[ParsedRun], str | N
 
 
 @lru_cache(maxsize=16)
-def _imported(path: Path, _digest: str) -> list[ParsedRun]:
+def _imported(ends: tuple[Path, ...], _digest: str) -> list[ParsedRun]:
     """Read a log that several runs share once."""
-    return logs.parse_ends(path)
+    return logs.parse_ends(*ends)

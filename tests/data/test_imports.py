@@ -590,6 +590,19 @@ def test_logs_of_both_ends_in_text_are_one_run(tmp_path):
     assert "r1-server.txt (the other end of r1-client.txt)" in str(mine.notice)
 
 
+def test_what_only_the_server_received_is_in_the_tables(tmp_path):
+    ends = tmp_path / "ends"
+    ends.mkdir()
+    client = (LOGS / "iperf2" / "gen-tcp.txt").read_text()
+    client = client.replace("58084", "37976").replace("35951", "35952")
+    (ends / "client.txt").write_text(client)
+    server = shutil.copy(LOGS / "iperf2" / "gen-tcp-e-server.txt", ends / "server.txt")
+    mine = import_logs(ends, into=tmp_path / "mine")
+    [received] = mine.runs["throughput_bps"]
+    assert received == npl.parse(server)[0].metrics["throughput_bps"]
+    assert changed_files(mine.folder) == []
+
+
 def test_an_appended_log_counts_each_run_in_its_round(tmp_path):
     documents = [iperf3_document(f"run{number}") for number in range(1, 4)]
     for number in range(1, 4):
