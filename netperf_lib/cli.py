@@ -25,6 +25,7 @@ from .errors import (
     as_cell,
     explain,
     naming,
+    say_aloud,
     visible,
 )
 from .experiment.starter import HOST_SOURCES, QUESTIONS, starter
@@ -140,10 +141,6 @@ def _echo(text: object = "", *, nl: bool = True) -> None:
 
 def _print_json(document: Any) -> None:
     _echo(json.dumps(document, indent=2, default=str))
-
-
-def _say(text: str) -> None:
-    print(visible(text), file=sys.stderr)
 
 
 def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -290,7 +287,7 @@ def plan(as_json: bool, template: Path | None, **options: Any) -> None:
     else:
         _echo(preview)
     if template is not None:
-        _say(f"written: {save_template(options['experiment'], template)}")
+        say_aloud(f"written: {save_template(options['experiment'], template)}")
 
 
 @_command("npl init mine.yaml --hosts lab --question placement")
@@ -327,7 +324,7 @@ def run(**options: Any) -> None:
     from .pipeline import run as do
 
     with _progress("notebooks") as progress:
-        files = do(**options, say=_say, progress=progress)
+        files = do(**options, say=say_aloud, progress=progress)
     _echo(files[-1])
 
 
@@ -337,7 +334,7 @@ def collect(**options: Any) -> None:
     """Measure an experiment, or resume an interrupted measurement."""
     from .pipeline import collect as do
 
-    _echo(do(**options, say=_say))
+    _echo(do(**options, say=say_aloud))
 
 
 @_command("npl ingest results/lab")
@@ -429,7 +426,7 @@ def compare(
         levels = getattr(result, "levels", None)
         _print_verdicts(levels, family, lead, two=after is not None)
     if fail_on:
-        _say(gate.check(family, fail_on))
+        say_aloud(gate.check(family, fail_on))
 
 
 def _verdicts(
@@ -604,7 +601,7 @@ def parse(files: tuple[Path, ...], as_json: bool) -> None:
         for run in runs:
             _print_run(run)
     for error in errors:
-        _say(error)
+        say_aloud(error)
     if errors:
         sys.exit(1)
 
@@ -837,18 +834,18 @@ def main() -> None:
         error.show()
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
-        _say("npl: interrupted")
+        say_aloud("npl: interrupted")
         sys.exit(130)
     except BrokenPipeError:  # the reader of the output closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(1)
     except NetperfError as error:
-        _say(f"npl: {error}")
+        say_aloud(f"npl: {error}")
         sys.exit(error.exit_code)
     except Exception as error:
         if (text := explain(error)) is None:
             raise
-        _say(f"npl: {text}")
+        say_aloud(f"npl: {text}")
         sys.exit(1)
 
 

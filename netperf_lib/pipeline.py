@@ -280,7 +280,7 @@ def _measure(
             done = len(run_ids(folder)) / max(1, len(scheduled.trials))
             return hosts.budget_reached(declared, state=state, done=min(1.0, done))
 
-        how |= {"number": number, "spent": spent, "locked": True}
+        how |= {"number": number, "spent": spent, "locked": True, "say": say}
         say(f"{measure(scheduled, deployment, folder, **how)}.")
 
 

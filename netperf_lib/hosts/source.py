@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Protocol, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from ..errors import ExperimentError
+from ..errors import say_aloud as say_aloud
 from ..experiment.deployment import Deployment
 from ..experiment.estimate import Price as Price
 from ..experiment.model import Experiment, Pair
@@ -114,11 +114,6 @@ def read_options(
             )
             lines.append(f"{where}: {'.'.join(map(str, loc))}: {sentence(e, model)}")
         raise ExperimentError("\n".join(lines)) from None
-
-
-def say_aloud(text: str) -> None:
-    """Tell the user on standard error."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def say_doubts(deployment: Deployment, say: Say) -> None:

@@ -26,17 +26,25 @@ from ..data.declaration import freeze
 from ..data.files import last_name, own_path
 from ..data.layout import is_leading, lock, trial_of
 from ..data.raw import new_record, new_run, runs, write_record
-from ..errors import CollectError, HostError, InUseError, NetperfError, UnreachableError
+from ..errors import (
+    CollectError,
+    HostError,
+    InUseError,
+    NetperfError,
+    UnreachableError,
+    say_aloud,
+)
 from ..experiment.deployment import Deployment
-from ..experiment.estimate import trial_s
+from ..experiment.estimate import clock, trial_s
 from ..experiment.model import Trial
 from ..experiment.schedule import Plan, trial_levels
 from .event_loop import finish
-from .progress import Progress
 from .session import HostSession
 from .ssh import MAX_LOGINS
-from .trial import TrialRun, missing, now
+from .trial import TrialRun, all_of, missing, now
 
+TELL_S = 30.0
+"""How often it is said how far a measurement is."""
 PATIENCE_S = 300.0
 """How long to wait for a host that is unreachable for a while."""
 
@@ -80,7 +88,7 @@ def collect(
     *,
     locked: bool = False,
     number: int = 1,
-    progress: Progress | None = None,
+    say: Callable[[str], None] = say_aloud,
     install: bool = False,
     enough: Callable[[], str | None] | None = None,
     spent: Callable[[], str | None] | None = None,
@@ -100,8 +108,8 @@ def collect(
         Whether the caller keeps other collectors out.
     number : int
         Which deployment of the plan this is, from 1.
-    progress : Progress, optional
-        Receives the events; default: lines on standard error.
+    say : callable, optional
+        Called with each line on how it goes on; default: to standard error.
     install : bool
         Install missing tools on the hosts.
     enough : callable, optional
@@ -121,12 +129,11 @@ def collect(
         The plan names a host that the deployment does not have, or another collector measures on
         one.
     """
-    lines = progress or Progress()
     # outside the hierarchy of loggers: two measurements in one process do not share it
     log = logging.Logger("collect", logging.INFO)
     with (
         nullcontext() if locked else lock(folder),
-        closing(_LogFile(own_path(folder, "collect.log"), lines.say)) as file,
+        closing(_LogFile(own_path(folder, "collect.log"), say)) as file,
     ):
         log.addHandler(file)
         trials = [t for t in plan.trials if t.deployment == number]
@@ -138,7 +145,7 @@ def collect(
             trials=trials,
             sessions=_sessions(trials, deployment, _mark(folder), install, log),
             past=_past(trials, folder),
-            progress=lines,
+            say=say,
             log=log,
             enough=enough,
             spent=spent,
@@ -147,7 +154,7 @@ def collect(
         try:
             return finish(collector.collect())
         except (KeyboardInterrupt, SystemExit):  # of a signal, see `netperf_lib.cli.main`
-            lines.say("interrupted; run the same command again to resume")
+            say("interrupted; run the same command again to resume")
             raise
 
 
@@ -308,7 +315,7 @@ class _Collector:
     trials: Sequence[Trial]
     sessions: Mapping[str, HostSession]
     past: Mapping[str, _Past]
-    progress: Progress
+    say: Callable[[str], None]
     log: logging.Logger
     enough: Callable[[], str | None] | None
     spent: Callable[[], str | None] | None
@@ -316,7 +323,9 @@ class _Collector:
     tally: Tally = field(default_factory=Tally)
     remaining: dict[str, float] = field(default_factory=dict)
     """Seconds that each trial that is still to do takes."""
-    clock: _Clock = field(default_factory=_Clock)
+    steady: _Clock = field(default_factory=_Clock)
+    told: float = field(default_factory=time.monotonic)
+    """When it was said last how far the measurement is."""
 
     # -- the schedule ------------------------------------------------------------------------------
 
@@ -334,7 +343,9 @@ class _Collector:
             len(self.trials),
             self.plan.seed,
         )
-        self.progress.begin(len(self.trials), len(done), sum(self.remaining.values()))
+        before = f", {len(done)} measured before" if done else ""
+        left = clock(sum(self.remaining.values()))
+        self.say(f"{len(self.trials)} trials{before}; about {left}")
         try:
             await self._contact_all(todo)
             for number, trials in groupby(todo, key=lambda t: t.round):
@@ -376,11 +387,11 @@ class _Collector:
         for session, outcome in zip(sessions, outcomes, strict=True):
             if isinstance(outcome, NetperfError) and not isinstance(outcome, InUseError):
                 self.log.error("%s", outcome)
-                self.progress.say(str(outcome))
+                self.say(str(outcome))
             elif outcome is not None:
                 raise outcome
             for tool in session.missing if session.facts else ():
-                self.progress.say(missing(tool, session))
+                self.say(missing(tool, session))
 
     async def _round(self, number: int, trials: list[Trial]) -> None:
         """Measure every trial of a round.
@@ -447,23 +458,19 @@ class _Collector:
 
         None if it should wait for an unreachable host.
         """
-        waits = (
-            s.wait(self.patience_s if patient else 0.0, self.progress.say)
-            for s in self._ends(trial)
-        )
-        failed = next(
-            filter(None, await asyncio.gather(*waits, return_exceptions=True)), None
-        )
-        if failed is not None and not isinstance(failed, NetperfError):
-            raise failed
-        outage = isinstance(failed, UnreachableError)
+        client, server = self._ends(trial)
+        patience_s = self.patience_s if patient else 0.0
+        failed: NetperfError | None = None
+        try:
+            await all_of(s.wait(patience_s, self.say) for s in (client, server))
+        except NetperfError as error:
+            failed = error
         if isinstance(failed, UnreachableError) and not (patient or failed.lasting):
             return None
         past = self.past[trial.run_id]
         past.attempts += 1
         run_id = f"{trial.run_id}-a{past.attempts}"
         with new_run(self.folder, run_id) as folder:
-            client, server = self._ends(trial)
             record = self._record(trial, run_id, past.attempts)
             run = TrialRun(trial, client, server, past.attempts, folder, record)
             try:
@@ -475,7 +482,7 @@ class _Collector:
             finally:
                 run.files.close()
             record["ended_utc"] = record["ended_utc"] or now()
-            if shift := self.clock.shift():
+            if shift := self.steady.shift():
                 record["warnings"].append(shift)
             run.read()
             why = write_record(folder, record, self.declaration).failure
@@ -489,12 +496,22 @@ class _Collector:
         )
         for warning in record["warnings"]:
             self.log.warning("%s %s", run_id, warning)
-        self.progress.ended(trial.round, run_id, why, sum(self.remaining.values()))
+        self._tell(trial.round, run_id, why)
         if (
             self.plan.experiment.pause_s and self.remaining
         ):  # no pause after the last trial
             await asyncio.sleep(self.plan.experiment.pause_s)
-        return record | {"reached": not outage}
+        return record | {"reached": not isinstance(failed, UnreachableError)}
+
+    def _tell(self, number: int, run_id: str, why: str | None) -> None:
+        """Say why a run failed and, now and then, how far the measurement is."""
+        if why is not None:
+            self.say(f"{run_id} failed: {why}")
+        if time.monotonic() - self.told >= TELL_S:
+            self.told = time.monotonic()
+            done = sum(past.done for past in self.past.values())
+            left = clock(sum(self.remaining.values()))
+            self.say(f"round {number}: {done} of {len(self.trials)} trials, {left} left")
 
     def _record(self, trial: Trial, run_id: str, attempt: int) -> dict[str, Any]:
         hosts = {"client": trial.pair.client, "server": trial.pair.server}

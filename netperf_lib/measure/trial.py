@@ -57,11 +57,11 @@ class TrialRun:
     processes: dict[str, Process] = field(default_factory=dict)
     samplers: list[Process] = field(default_factory=list)
     files: ExitStack = field(default_factory=ExitStack)
-    commands: tools.Commands | None = None
-    died: bool = False
-    """The server ended while the client ran."""
-    unloaded: bool = False
-    """The load ended before the client did."""
+
+    @property
+    def sides(self) -> dict[str, HostSession]:
+        """Both hosts by their side."""
+        return {"client": self.client, "server": self.server}
 
     def file(self, name: str) -> BinaryIO:
         """Open an unbuffered file in the run folder."""
@@ -90,49 +90,62 @@ class TrialRun:
 
     async def measure(self) -> None:
         """Measure; the record shows what happened, even if it failed."""
-        sides = {"client": self.client, "server": self.server}
-        hosts = tuple(sides.values())
-        await _all(host.meet() for host in hosts)
-        known = self.client.facts.get("tools", {})
-        self.record["tool_version"] = known.get(
-            tools.tool(self.trial.test.tool).VERSION[0]
-        )
-        self.record["facts"] = {side: host.facts for side, host in sides.items()}
+        record, hosts = self.record, list(self.sides.values())
+        await all_of(host.meet() for host in hosts)
+        program = tools.tool(self.trial.test.tool).VERSION[0]
+        record["tool_version"] = self.client.facts.get("tools", {}).get(program)
+        record["facts"] = {side: host.facts for side, host in self.sides.items()}
         tuned = await self._tune(hosts)
         before = asyncio.gather(*(host.counters() for host in hosts))
         try:
-            await self._run(tuned, before)
+            commands, died, unloaded = await self._run(tuned, before)
         finally:
             before.cancel()
             await asyncio.gather(before, return_exceptions=True)
             await self._end()
         after = await asyncio.gather(*(host.counters() for host in hosts))
-        counted = zip(sides.items(), before.result(), after, strict=True)
+        counted = zip(self.sides.items(), before.result(), after, strict=True)
         for (side, session), old, new in counted:
-            self._count(side, session, old, new)
-        self._judge()
+            grown = facts.difference(old, new)
+            record["counters"][side] = {"delta": grown, "state": new.get("state", {})}
+            host = session.host
+            record["warnings"] += facts.warnings(old, new, host.name, host.accelerated)
+        if died:
+            what = f"the server of {self.trial.test.tool} ended during the run"
+            record["warnings"].append(f"{self.server.host.name}: {what}")
+        if record["exit"]["client"]:
+            raise CollectError(self._why(commands, died))
+        if unloaded:
+            raise CollectError(self._why_unloaded())
 
-    async def _run(self, tuned: Trial, before: Awaitable[Any]) -> None:
-        """Start the server and the load, run the client, and wait for its end."""
+    async def _run(
+        self, tuned: Trial, before: Awaitable[Any]
+    ) -> tuple[tools.Commands, bool, bool]:
+        """Start the server and the load, run the client, and wait for its end.
+
+        Return what ran, and whether the server or the load ended before the client did.
+        """
         record = self.record
-        self.commands, listener = await self._serve(tuned)
-        load, loaded = await self._load()
+        commands, listener = await self._serve(tuned)
+        sampled = {"client": (self.trial, commands)}
+        load = await self._load(sampled)
         await before
-        await self._sample({"client": (self.trial, self.commands), LOAD: loaded})
+        await self._sample(sampled)
         if load:
             await asyncio.sleep(SETTLE_S)
         record["started_utc"] = now()
-        client = await self._start(self.commands, self.client, "client")
+        client = await self._start(commands, self.client, "client")
         code = record["exit"]["client"] = await client.wait()
         record["ended_utc"] = now()
         ended = listener is not None and listener.ended
-        self.died = ended and not self.commands.server_ends
-        self.unloaded = load is not None and load.ended
+        died = ended and not commands.server_ends
+        unloaded = load is not None and load.ended
         if load:
             record["exit"]["client-load"] = await load.wait()
         if MISSING in (code, record["exit"].get("client-load")):
             # nothing ran: the trial keeps its attempts until the tool is installed
             record["started_utc"] = None
+        return commands, died, unloaded
 
     async def _end(self) -> None:
         """End everything that was started, and record how it ended."""
@@ -143,28 +156,6 @@ class TrialRun:
         )
         self.record["exit"] |= dict(zip(self.processes, stopped, strict=True))
 
-    def _count(
-        self, side: str, session: HostSession, old: dict[str, Any], new: dict[str, Any]
-    ) -> None:
-        """Record how much the counters of a host grew, and what makes its numbers doubtful."""
-        grown = facts.difference(old, new)
-        self.record["counters"][side] = {"delta": grown, "state": new.get("state", {})}
-        host = session.host
-        self.record["warnings"] += facts.warnings(old, new, host.name, host.accelerated)
-
-    def _judge(self) -> None:
-        """Raise CollectError if the client failed, or the load ended early."""
-        assert self.commands is not None, "the client ran"
-        if self.died:
-            tool = self.trial.test.tool
-            self.record["warnings"].append(
-                f"{self.server.host.name}: the server of {tool} ended during the run"
-            )
-        if self.record["exit"]["client"]:
-            raise CollectError(self._why(self.commands, self.died))
-        if self.unloaded:
-            raise CollectError(self._why_unloaded())
-
     async def _tune(self, hosts: Sequence[HostSession]) -> Trial:
         """Set the trial's TCP buffers on hosts that this project created.
 
@@ -172,7 +163,7 @@ class TrialRun:
         """
         trial, size = self.trial, self.trial.requested_buffer_bytes
         if all(h.host.owned for h in hosts):
-            await _all(h.tcp_buffers(size) for h in hosts)
+            await all_of(h.tcp_buffers(size) for h in hosts)
             return replace(trial, tcp_buffer_bytes=trial.pair.tcp_buffer_bytes)
         if size is not None:
             for session in hosts:
@@ -223,54 +214,36 @@ class TrialRun:
             f"{server}: something else listens on the test ports; free ports {FIRST_PORT} to {last}"
         )
 
-    async def _load(self) -> tuple[Process | None, Sampled | None]:
-        """Start the load under which the test is measured; return its process, and what it runs."""
+    async def _load(self, sampled: dict[str, Sampled]) -> Process | None:
+        """Start the load under which the test is measured, and add what it runs to `sampled`."""
         spec = self.trial.test
-        load = load_trial(
-            self.trial,
-            float(round(SETTLE_S + spec.omit_s + spec.duration_s + LOAD_TAIL_S)),
-        )
+        seconds = SETTLE_S + spec.omit_s + spec.duration_s + LOAD_TAIL_S
+        load = load_trial(self.trial, float(round(seconds)))
         if load is None:
-            return None, None
+            return None
         commands, _ = await self._serve(load, "-load")
-        return await self._start(commands, self.client, "client-load"), (load, commands)
+        sampled[LOAD] = load, commands
+        return await self._start(commands, self.client, "client-load")
 
-    async def _sample(self, sides: Mapping[str, Sampled | None]) -> None:
-        """Start to sample the connections on both ends of what fills the path.
-
-        The test, or its load.
-        """
-        for side, sampled in sides.items():
-            if sampled is None:
-                continue
-            trial, commands = sampled
-            tcp = "udp" not in trial.test.test and trial.options.get("protocol") != "udp"
-            if (
-                tcp
-                and commands.listens
-                and tools.tool(trial.test.tool).rate_bps(trial.request) > 0
-            ):
-                self.record["sampled"] = side
-                break
-        else:
+    async def _sample(self, sampled: Mapping[str, Sampled]) -> None:
+        """Sample the connections of what fills the path, on both ends: the test, or its load."""
+        filling = [side for side, what in sampled.items() if _fills(*what)]
+        if not filling:
             return
+        self.record["sampled"] = filling[0]
+        _, commands = sampled[filling[0]]
         port = commands.listens[0][1]
         ports = str(port), str(port + PORTS_EACH // 2 - 1)
-        every_s = min(
-            1.0, max(0.25, self.trial.test.duration_s / 8)
-        )  # five or more, but not more than four a second
-        hosts = {"client": self.client, "server": self.server}
+        # five or more, but not more than four a second
+        every_s = min(1.0, max(0.25, self.trial.test.duration_s / 8))
         command = ["sh", "-c", SCRIPT, "sh", *ports, f"{every_s:g}"]
-        for host, session in hosts.items():
-            file: Any = self.files.enter_context(
-                gzip.GzipFile(self.folder / f"{host}{SAMPLES}", "wb", mtime=0)
-            )
-            limit_s = commands.timeout_s + 20
-            self.samplers.append(
-                await session.remote.start(
-                    command, out=file, err=io.BytesIO(), limit_s=limit_s
-                )
-            )
+        limit_s = commands.timeout_s + 20
+        for side, session in self.sides.items():
+            log: Any = gzip.GzipFile(self.folder / f"{side}{SAMPLES}", "wb", mtime=0)
+            self.files.enter_context(log)
+            start = session.remote.start
+            sampler = await start(command, out=log, err=io.BytesIO(), limit_s=limit_s)
+            self.samplers.append(sampler)
 
     async def _start(
         self, commands: tools.Commands, session: HostSession, side: str
@@ -354,11 +327,19 @@ class TrialRun:
         self.record["log"] = read
 
 
-async def _all(work: Iterable[Awaitable[None]]) -> None:
+async def all_of(work: Iterable[Awaitable[None]]) -> None:
     """Await all, even if one fails; then raise the first failure."""
     for outcome in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome
+
+
+def _fills(trial: Trial, commands: tools.Commands) -> bool:
+    """Return whether a test sends as much as it can, or as was asked for, over TCP."""
+    if "udp" in trial.test.test or trial.options.get("protocol") == "udp":
+        return False
+    rate_bps = tools.tool(trial.test.tool).rate_bps(trial.request)
+    return bool(commands.listens) and rate_bps > 0
 
 
 def _uncut(session: HostSession, size: int) -> None:

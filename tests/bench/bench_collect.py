@@ -12,7 +12,6 @@ from netperf_lib.experiment.model import Experiment
 from netperf_lib.experiment.schedule import schedule
 from netperf_lib.hosts import lab
 from netperf_lib.measure.collector import collect
-from netperf_lib.measure.progress import Progress
 
 DURATION = 10
 DECLARED = {
@@ -44,7 +43,7 @@ def test_time_beside_the_tests(lab_runs, tmp_path):
     deployment = lab.up(declared, state=tmp_path / "lab")
     try:
         begun = time.monotonic()
-        tally = collect(plan, deployment, store, progress=Progress(lambda _: None))
+        tally = collect(plan, deployment, store, say=lambda _: None)
         ratio = (time.monotonic() - begun) / DURATION / len(plan.trials)
     finally:
         lab.stop(tmp_path / "lab")

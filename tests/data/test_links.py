@@ -19,7 +19,6 @@ from netperf_lib.errors import NetperfError, explain
 from netperf_lib.experiment.deployment import Deployment
 from netperf_lib.experiment.schedule import schedule
 from netperf_lib.measure.collector import collect as measure
-from netperf_lib.measure.progress import Progress
 
 LOG = "tcp_lat:\n    latency  =  {} us\n"
 
@@ -79,7 +78,7 @@ def collect(place):
     store = place
     plan = replace(schedule(declaration(store).experiment, seed=1), trials=())
     nowhere = Deployment(deployment_id="x", source="inventory", hosts=())
-    measure(plan, nowhere, store, progress=Progress(lambda _: None))
+    measure(plan, nowhere, store, say=lambda _: None)
     (hosts_dir(store) / "state").touch()
 
 

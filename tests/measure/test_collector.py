@@ -28,14 +28,11 @@ from netperf_lib.errors import CollectError, HostError, explain
 from netperf_lib.experiment.model import Experiment
 from netperf_lib.experiment.schedule import schedule
 from netperf_lib.hosts import lab
-from netperf_lib.measure import session, ssh
+from netperf_lib.measure import collector, session, ssh
 from netperf_lib.measure.collector import collect
-from netperf_lib.measure.progress import Progress
 
 from ..checksums import changed_files
 from ..sshd import free_port, wait_until
-
-QUIET = Progress(lambda _: None)
 
 pytestmark = pytest.mark.usefixtures("lab_runs")
 
@@ -91,7 +88,7 @@ def measure(declared, deployment, store, *, led=False, **options):
         plan,
         deployment,
         store,
-        **{"progress": QUIET, "patience_s": 0.0} | options,
+        **{"say": lambda _: None, "patience_s": 0.0} | options,
     )
 
 
@@ -578,7 +575,9 @@ def test_unreachable_hosts_are_told_and_cost_no_attempts(deployment, store):
         measure(experiment(), replace(deployment, hosts=()), Path(store.parent, "v"))
 
 
-def test_a_host_that_is_away_for_a_while_is_waited_for(deployment, store, tmp_path):
+def test_a_host_that_is_away_for_a_while_is_waited_for(
+    deployment, store, tmp_path, monkeypatch
+):
     """Its port answers only later: the trials of others come first, and none of its own is used
     up."""
     from dataclasses import replace
@@ -623,18 +622,19 @@ def test_a_host_that_is_away_for_a_while_is_waited_for(deployment, store, tmp_pa
         )
 
     said = []
+    monkeypatch.setattr(collector, "TELL_S", 0)
 
     try:
         with meanwhile(answer):
-            tally = measure(
-                experiment(), away, store, patience_s=90, progress=Progress(said.append)
-            )
+            tally = measure(experiment(), away, store, patience_s=90, say=said.append)
     finally:
         for process in answering:
             process.kill()
             process.wait()
     assert (tally.ok, tally.failed, tally.attempts_failed) == (2, 0, 0), said
     assert any("host near" in text and "retrying for" in text for text in said)
+    assert said[0].startswith("2 trials; about ")
+    assert "round 1: 2 of 2 trials, 0 s left" in said
 
 
 def test_two_collectors_on_the_same_hosts_do_not_disturb_each_other(

@@ -35,6 +35,7 @@ from netperf_lib.errors import (
     UsageError,
     as_cell,
     of_cell,
+    say_aloud,
     visible,
 )
 from netperf_lib.experiment.yaml import read_experiment
@@ -288,7 +289,7 @@ def test_no_command_prints_what_a_terminal_acts_on(escapes, line, capfd):
             words = [places.get(word, word) for word in line.split()]
             cli.npl.main(words, standalone_mode=False)
         except NetperfError as error:
-            cli._say(str(error))
+            say_aloud(str(error))
     printed = "".join(capfd.readouterr())
     assert "title" in printed
     assert not CONTROL.search(printed), printed
