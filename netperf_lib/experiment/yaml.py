@@ -6,6 +6,7 @@ import os
 import re
 import reprlib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -210,11 +211,17 @@ def sentence(error: Any, model: type[BaseModel]) -> str:
         return words
     if kind != "extra_forbidden":
         return f"{_QUOTED.repr(error['input'])}: {words}"
+    return f"unknown key; {did_you_mean(error['loc'][-1], _keys(model))}".rstrip("; ")
+
+
+@cache  # a file may have hundreds of such errors
+def _keys(model: type[BaseModel]) -> set[str]:
+    """Return the keys of a model and its parts, and the options of tests."""
     schema = model.model_json_schema()
     keys = {*OPTIONS}
     for part in (schema, *schema.get("$defs", {}).values()):
         keys |= part.get("properties", {}).keys()
-    return f"unknown key; {did_you_mean(error['loc'][-1], keys)}".rstrip("; ")
+    return keys
 
 
 def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:

@@ -115,25 +115,12 @@ def test_factors_that_do_not_apply_are_not_crossed():
 
 
 def test_a_buffer_of_the_hosts_stands_unless_the_test_says_otherwise():
-    plan = schedule(experiment(), seed=1)
-    assert {
-        t.tcp_buffer_bytes
-        for t in plan.trials
-        if t.pair.server == "c" and t.test.tool == "qperf"
-    } == {1 << 26}
-    assert {
-        t.tcp_buffer_bytes
-        for t in plan.trials
-        if t.pair.server == "c" and t.test.tool == "iperf3"
-    } == {
-        1 << 26,
-        1 << 20,
-    }
-    assert {
-        t.tcp_buffer_bytes
-        for t in plan.trials
-        if t.pair.server == "b" and t.test.tool == "qperf"
-    } == {None}
+    found = {}
+    for t in schedule(experiment(), seed=1).trials:
+        found.setdefault((t.pair.server, t.test.tool), set()).add(t.tcp_buffer_bytes)
+    assert found["c", "qperf"] == {1 << 26}
+    assert found["c", "iperf3"] == {1 << 26, 1 << 20}
+    assert found["b", "qperf"] == {None}
 
 
 @settings(max_examples=30, deadline=None)
@@ -161,11 +148,8 @@ def two_conditions(seed, rounds=12):
     return "".join(("ab" if t.leading else "AB")[t.streams - 1] for t in plan.trials)
 
 
-def test_chance_decides_the_order_of_two_conditions():
+def test_chance_decides_the_order_of_two_conditions_in_balanced_blocks():
     assert len({two_conditions(seed) for seed in range(60)}) > 30
-
-
-def test_two_conditions_are_balanced_in_every_two_rounds():
     order = "".join(filter(str.isupper, two_conditions(seed=3, rounds=400)))
     blocks = Counter(order[i : i + 4] for i in range(0, len(order), 4))
     assert set(blocks) == {"ABBA", "BAAB"}
@@ -184,17 +168,6 @@ def test_each_of_two_conditions_follows_both_as_often():
 
 def test_more_rounds_keep_the_order_of_two_conditions():
     assert two_conditions(seed=5, rounds=20).startswith(two_conditions(seed=5, rounds=13))
-
-
-def test_a_plan_of_an_earlier_order_gets_no_leading_run():
-    test = {"tool": "iperf3", "test": "tcp", "streams": [1, 2], "placements": ["ppg"]}
-    declared = experiment(tests=[test], rounds=2)
-    plan = schedule(declared, seed=3)
-    rows = {row["run_id"]: row for row in plan.to_dict()["trials"]}
-    more = schedule(experiment(tests=[test], rounds=6), seed=3)
-    again = more.in_order_of(rows).trials
-    assert again == more.trials
-    assert again[0].leading
 
 
 CONTRAST = {
@@ -290,13 +263,9 @@ def test_an_address_that_a_tool_cannot_use_is_refused_when_planned():
 
 
 def test_all_errors_are_told_at_once():
+    text = GOOD.replace("tool: iperf3", "tool: x").replace("client: a\n", "client: ''\n")
     with pytest.raises(ExperimentError) as error:
-        read_experiment(
-            GOOD.replace("tool: iperf3", "tool: x").replace(
-                "client: a\n", "client: ''\n"
-            ),
-            file="x.yaml",
-        )
+        read_experiment(text, file="x.yaml")
     assert [line.split(":")[1] for line in str(error.value).splitlines()] == ["6", "11"]
 
 

@@ -75,14 +75,3 @@ def test_the_lab_of_another_user_is_no_lab(tmp_path, make):
             lab.shell("client", tmp_path, ("true",))
         holder.stdin.close()
     assert not list(tmp_path.rglob("ran"))
-
-
-def test_the_folder_of_a_lab_is_fresh_and_private(tmp_path, lab_runs):
-    options = lab.Options.model_validate({"hosts": [{"name": "client"}, {"name": "ppg"}]})
-    try:
-        lab.start(options, tmp_path)
-        own = lab.status(tmp_path).folder
-        assert own.parent == tmp_path
-        assert own.stat().st_mode & 0o777 == 0o700
-    finally:
-        lab.stop(tmp_path)

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import textwrap
 import time
 from pathlib import Path
 
@@ -33,9 +32,14 @@ def sshd(tmp_path_factory):
     server.stop()
 
 
+def start(remote, *command, limit_s=60, out=None, err=None, listens=()):
+    out, err = out or io.BytesIO(), err or io.BytesIO()
+    return remote.start(command, out=out, err=err, limit_s=limit_s, listens=listens)
+
+
 async def output(remote, *command, limit_s=20):
     out, err = io.BytesIO(), io.BytesIO()
-    process = await remote.start(command, out=out, err=err, limit_s=limit_s)
+    process = await start(remote, *command, limit_s=limit_s, out=out, err=err)
     return await process.wait(), out.getvalue(), err.getvalue()
 
 
@@ -131,9 +135,18 @@ def test_every_argument_is_literal(sshd, words):
     asyncio.run(there_and_back())
 
 
-async def test_a_missing_program_is_told_from_one_that_fails(remote):
-    assert (await output(remote, "no-such-program", "-x"))[0] == MISSING
-    assert (await output(remote, "false"))[0] == 1
+@pytest.mark.parametrize(
+    ("script", "limit_s", "code"),
+    [
+        ("no-such-program -x", 20, MISSING),
+        ("false", 20, 1),
+        ("trap '' TERM; while :; do sleep 0.1; done", 0.5, HUNG),
+        ("kill -KILL $$", 30, KILLED),
+    ],
+)
+async def test_an_exit_code_tells_how_a_program_ended(remote, script, limit_s, code):
+    words = ["sh", "-c", script] if " $" in script or ";" in script else script.split()
+    assert (await output(remote, *words, limit_s=limit_s))[0] == code
 
 
 async def test_a_command_ends_when_its_time_is_over(remote):
@@ -148,13 +161,8 @@ async def test_a_command_ends_when_its_time_is_over(remote):
 
 
 async def test_one_that_ignores_being_asked_is_killed(remote):
-    out = io.BytesIO()
-    process = await remote.start(
-        ["sh", "-c", "trap '' TERM; echo on; sleep 987.2 & wait; sleep 987.2"],
-        out=out,
-        err=io.BytesIO(),
-        limit_s=60,
-    )
+    stubborn = "trap '' TERM; echo on; sleep 987.2 & wait; sleep 987.2"
+    process = await start(remote, "sh", "-c", stubborn)
     assert await asyncio.to_thread(wait_until, lambda: alive("sleep 987.2"))
     assert await process.stop() is not None
     assert await asyncio.to_thread(wait_until, lambda: not alive("sleep 987.2"))
@@ -168,9 +176,7 @@ async def test_one_that_ends_as_it_is_asked_to_leaves_the_shell_in_order(remote)
     ]
     try:
         for i in range(100):
-            process = await remote.start(
-                ["sleep", "0.03"], out=io.BytesIO(), err=io.BytesIO(), limit_s=20
-            )
+            process = await start(remote, "sleep", "0.03")
             await asyncio.sleep(0.028 + i % 20 * 0.0005)
             await process.stop()
             assert await output(remote, "echo", "again") == (0, b"again\n", b""), i
@@ -180,137 +186,44 @@ async def test_one_that_ends_as_it_is_asked_to_leaves_the_shell_in_order(remote)
             one.wait()
 
 
-async def test_a_server_is_ready_when_it_listens(remote):
+@pytest.mark.parametrize(
+    ("protocol", "kind", "then"),
+    [("tcp", "SOCK_STREAM", "s.listen();"), ("udp", "SOCK_DGRAM", "")],
+)
+async def test_a_server_is_ready_when_it_listens(remote, protocol, kind, then):
     port = free_port()
     slow = (
-        "import socket,time; time.sleep(.4); s=socket.socket(); "
-        f"s.bind(('127.0.0.1',{port})); s.listen(); time.sleep(60)"
+        f"import socket,time; time.sleep(.4); s=socket.socket(type=socket.{kind}); "
+        f"s.bind(('127.0.0.1',{port})); {then} time.sleep(60)"
     )
     err = io.BytesIO()
     begun = time.monotonic()
-    process = await remote.start(
-        [sys.executable, "-c", slow],
-        out=io.BytesIO(),
-        err=err,
-        limit_s=60,
-        listens=[("tcp", port)],
-    )
+    listens = [(protocol, port)]
+    process = await start(remote, sys.executable, "-c", slow, err=err, listens=listens)
     assert await process.listening()
     assert time.monotonic() - begun > 0.4
-    with socket.create_connection(("127.0.0.1", port), 1):
-        pass
     assert await process.stop() == 143
     assert err.getvalue() == b""  # what the worker says is not the tool's
 
 
-async def test_udp_too(remote):
-    port = free_port()
-    code = (
-        "import socket,time; s=socket.socket(type=socket.SOCK_DGRAM); "
-        f"s.bind(('0.0.0.0',{port})); time.sleep(60)"
-    )
-    process = await remote.start(
-        [sys.executable, "-c", code],
-        out=io.BytesIO(),
-        err=io.BytesIO(),
-        limit_s=60,
-        listens=[("udp", port)],
-    )
-    assert await process.listening()
-    await process.stop()
-
-
 async def test_a_server_that_dies_first_does_not_listen(remote):
-    process = await remote.start(
-        ["sh", "-c", "echo why >&2; exit 7"],
-        out=io.BytesIO(),
-        err=io.BytesIO(),
-        limit_s=60,
-        listens=[("tcp", free_port())],
-    )
+    listens = [("tcp", free_port())]
+    process = await start(remote, "sh", "-c", "exit 7", listens=listens)
     assert not await process.listening()
     assert await process.wait() == 7
 
 
-async def test_a_port_of_a_connection_that_just_ended_is_busy(remote):
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        server.listen()
+@pytest.mark.parametrize("ended", [True, False])
+async def test_a_port_that_is_used_or_was_just_now_is_busy(remote, ended):
+    with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with socket.create_connection(("127.0.0.1", port)):
-            accepted, _ = server.accept()
-            accepted.close()  # the side that closes first waits
-    process = await remote.start(
-        ["sleep", "60"],
-        out=io.BytesIO(),
-        err=io.BytesIO(),
-        limit_s=60,
-        listens=[("tcp", port)],
-    )
-    assert await process.wait() == BUSY
-
-
-async def test_a_port_that_something_else_listens_on_is_busy(remote):
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        process = await remote.start(
-            ["sleep", "60"],
-            out=io.BytesIO(),
-            err=io.BytesIO(),
-            limit_s=60,
-            listens=[("tcp", other.getsockname()[1])],
-        )
+            server.accept()[0].close()  # the side that closes first waits
+        if ended:
+            server.close()
+        process = await start(remote, "sleep", "60", listens=[("tcp", port)])
         assert not await process.listening()
         assert await process.wait() == BUSY
-
-
-COLLECTOR = """
-    import asyncio, io, sys
-    from netperf_lib.experiment.deployment import Host
-    from netperf_lib.measure.ssh import Remote
-    async def main():
-        remote = Remote(Host(**eval(sys.argv[1])), "killed")
-        await remote.connect()
-        stubborn = ["sh", "-c", "trap '' HUP; sleep 987.3 & sleep 987.3"]
-        await remote.start(stubborn, out=io.BytesIO(), err=io.BytesIO(), limit_s=900)
-        print("started", flush=True)
-        await asyncio.sleep(60)
-    asyncio.run(main())
-"""
-
-
-def _arguments(sshd):
-    host = sshd.host()
-    return repr(
-        {
-            n: getattr(host, n)
-            for n in (
-                "name",
-                "address",
-                "data_address",
-                "port",
-                "user",
-                "identity",
-                "known_hosts",
-            )
-        }
-    )
-
-
-def test_everything_dies_with_the_connection(sshd):
-    killed = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(COLLECTOR), _arguments(sshd)],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert killed.stdout
-    assert killed.stdout.readline() == "started\n"
-    assert wait_until(lambda: len(alive("sleep 987.3")) >= 2)
-    killed.kill()
-    killed.wait()
-    killed.stdout.close()
-    assert wait_until(lambda: not alive("sleep 987.3"))
 
 
 async def test_leftovers_are_ended_and_nobody_elses_process(sshd):
@@ -335,19 +248,19 @@ async def test_leftovers_are_ended_and_nobody_elses_process(sshd):
             process.wait()
 
 
-async def test_a_cut_connection_is_one_clear_error_and_can_be_made_anew(sshd):
+async def test_a_cut_connection_is_one_clear_error_and_ends_what_ran(sshd):
     remote = Remote(sshd.host(), "test")
     await remote.connect()
-    process = await remote.start(
-        ["sleep", "987.5"], out=io.BytesIO(), err=io.BytesIO(), limit_s=60
-    )
-    await asyncio.sleep(0.3)
+    stubborn = "trap '' HUP; sleep 987.5 & sleep 987.5"
+    process = await start(remote, "sh", "-c", stubborn)
+    assert await asyncio.to_thread(wait_until, lambda: len(alive("sleep 987.5")) >= 2)
     for pid in sshd.sessions:
         os.kill(pid, signal.SIGKILL)
     with pytest.raises(
         UnreachableError, match=r"host local \(127.0.0.1:\d+\): the connection broke"
     ):
         await process.wait()
+    assert await asyncio.to_thread(wait_until, lambda: not alive("sleep 987.5"))
     assert not remote.connected
     assert await remote.connect()
     assert (await remote.script("echo back")).out == "back\n"
@@ -359,9 +272,7 @@ async def test_a_host_that_hangs_is_given_up(sshd, monkeypatch):
     monkeypatch.setattr(ssh, "ALIVE_COUNT", 2)
     remote = Remote(sshd.host(), "test")
     await remote.connect()
-    process = await remote.start(
-        ["sleep", "987.6"], out=io.BytesIO(), err=io.BytesIO(), limit_s=60
-    )
+    process = await start(remote, "sleep", "987.6")
     sessions = sshd.sessions
     try:
         for pid in sessions:
@@ -394,6 +305,9 @@ async def test_each_refusal_has_its_remedy(sshd, tmp_path, monkeypatch):
     message = await _refused(Remote(sshd.host(known_hosts=str(changed)), "t"))
     assert "host key" in message
     assert str(changed) in message
+    changed.write_text(f"odd\n{sshd.known_hosts.read_text()}")
+    message = await _refused(Remote(sshd.host(known_hosts=str(changed)), "t"))
+    assert f"{changed}, or the ssh configuration, cannot be read" in message
     changed.write_text("")
     assert "host key" in await _refused(Remote(sshd.host(known_hosts=str(changed)), "t"))
 
@@ -549,29 +463,11 @@ async def test_a_script_that_takes_too_long_is_an_error(remote):
         await remote.script("sleep 987.7", limit_s=0.3)
 
 
-async def test_one_that_ignores_its_limit_has_hung(remote):
-    stubborn = "trap '' TERM; while :; do sleep 0.1; done"
-    code, _, _ = await output(remote, "sh", "-c", stubborn, limit_s=0.5)
-    assert code == HUNG
-
-
-async def test_one_that_is_killed_in_time_has_not_hung(remote):
-    code, _, _ = await output(remote, "sh", "-c", "kill -KILL $$", limit_s=30)
-    assert code == KILLED
-
-
 async def test_endless_output_is_stopped(remote, monkeypatch):
     monkeypatch.setattr(ssh, "MAX_OUTPUT_BYTES", 2_000_000)
     code, out, _ = await output(remote, "yes", limit_s=60)
     assert (code, len(out)) == (FLOODED, 2_000_000)
     assert await output(remote, "echo", "again") == (0, b"again\n", b"")
-
-
-async def test_odd_line_of_known_hosts_is_named(sshd, tmp_path):
-    pinned = tmp_path / "known_hosts"
-    pinned.write_text(f"odd\n{sshd.known_hosts.read_text()}")
-    message = await _refused(Remote(sshd.host(known_hosts=str(pinned)), "t"))
-    assert f"{pinned}, or the ssh configuration, cannot be read" in message
 
 
 async def test_old_algorithms_are_named(tmp_path):
