@@ -68,11 +68,7 @@ def save_template(experiment: PathLike, folder: PathLike) -> Path:
         The hosts of this source are not created in a cloud, or the folder exists.
     """
     declared, place = _load(experiment), Path(folder)
-    source: Any = hosts.source(declared.hosts.source)
-    if not hasattr(source, "write_template"):
-        raise UsageError(
-            f"source {declared.hosts.source!r} creates nothing in a cloud: there is no template"
-        )
+    source = _cloud(declared)
     if place.exists():
         raise UsageError(f"{place} exists; choose another name")
     script: Path = source.write_template(declared, place)
@@ -318,6 +314,16 @@ def _load(
     return declared
 
 
+def _cloud(experiment: Experiment) -> Any:
+    """Return the source of hosts of an experiment; UsageError if it creates nothing in a cloud."""
+    source = hosts.source(experiment.hosts.source)
+    if not hasattr(source, "examine"):
+        raise UsageError(
+            f"source {experiment.hosts.source!r} creates nothing in a cloud; use `npl plan` alone"
+        )
+    return source
+
+
 def _workload(scheduled: Plan) -> hosts.Workload:
     """Summarize the plan for a source of hosts."""
     return hosts.Workload(
@@ -417,10 +423,5 @@ def examine(experiment: PathLike) -> Iterator[tuple[str, str, bool]]:
     Nothing is created for it.
     """
     declared = _load(experiment)
-    source: Any = hosts.source(declared.hosts.source)
-    if not hasattr(source, "examine"):
-        raise UsageError(
-            f"source {declared.hosts.source!r} creates nothing that costs money; use `npl plan` "
-            "instead"
-        )
+    source = _cloud(declared)
     yield from source.examine(declared, workload=_workload(schedule(declared, seed=0)))

@@ -198,25 +198,17 @@ def one_machine(
 
     Its loopback is no network.
     """
-    known = {name: fact for name, fact in facts.items() if not isinstance(fact, str)}
-    machines = {
-        name: fact["machine"] for name, fact in known.items() if "machine" in fact
-    }
-    same = [
-        (a, b)
-        for a, b in dict.fromkeys(pairs)
-        if a in machines and machines[a] == machines.get(b)
-    ]
-    how = "correct the address or port of one of them"
-    return tuple(
-        Proof(
-            f"{a} and {b} are two machines",
-            False,
-            f"both names lead to {known[a]['guest']}: {how}",
-            factor=True,
-        )
-        for a, b in same
-    )
+    proofs = []
+    for one, other in dict.fromkeys(pairs):
+        first, second = facts.get(one), facts.get(other)
+        if not isinstance(first, Mapping) or not isinstance(second, Mapping):
+            continue
+        if "machine" in first and first["machine"] == second.get("machine"):
+            claim = f"{one} and {other} are two machines"
+            how = "correct the address or port of one of them"
+            evidence = f"both names lead to {first['guest']}: {how}"
+            proofs.append(Proof(claim, False, evidence, factor=True))
+    return tuple(proofs)
 
 
 def guest_proofs(requested: bool | None, guest: Mapping[str, Any] | str) -> list[Proof]:
