@@ -887,12 +887,17 @@ def levels(
     return pd.concat([about, obs.levels, counts], axis=1)
 
 
-def describe(obs: Observations) -> str:
-    """Return in a sentence what was observed: metric, tools, conditions, rounds."""
-    info, table = metric_of(obs.metric), obs.complete
+def measured_by(obs: Observations) -> str:
+    """Return the tools that measured it, with their tests: ``iperf3 tcp and qperf tcp_bw``."""
     # some logs do not say which test they are of
     kinds = obs.runs[["tool", "test"]].astype(object).fillna("").drop_duplicates()
     tests = sorted(" ".join(kind).strip() for kind in kinds.itertuples(index=False))
+    return " and ".join(tests)
+
+
+def describe(obs: Observations) -> str:
+    """Return in a sentence what was observed: metric, tools, conditions, rounds."""
+    info, table = metric_of(obs.metric), obs.complete
     found = (
         plural(table["condition"].nunique(), "condition"),
         plural(table["round"].nunique(), "round"),
@@ -902,7 +907,7 @@ def describe(obs: Observations) -> str:
     text = info.label
     if info.basis and info.basis not in info.label.lower():
         text += f" ({info.basis})"
-    text += f", measured by {' and '.join(tests)}: {in_words(found)}."
+    text += f", measured by {measured_by(obs)}: {in_words(found)}."
     if info.better:
         text += f" {info.better.capitalize()} is better."
     return text

@@ -1,7 +1,4 @@
-"""Conditions side by side.
-
-Every run in time order, and levels in rows.
-"""
+"""Conditions side by side: every run in time order, and levels in rows."""
 
 from __future__ import annotations
 
@@ -12,27 +9,27 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from ..analysis.colours import colours
-from ..analysis.observe import Observations, as_tuple, level_names, level_of, observe
+from ..analysis.observe import Observations, as_tuple, level_names, measured_by, observe
 from ..analysis.words import interval_words
 from ..metrics import format_value
 from ..metrics import metric as metric_of
+from .colours import colours
 from .figure import (
-    DOT,
     MOST_LINES,
     MOST_PANELS,
     canvas,
     each,
     label_axis,
+    legend,
     legend_height,
     listed,
     room,
-    rows_of,
     some,
-    title,
 )
 
 Factors = str | Sequence[str]
+MOST_ROWS = 36
+"""Conditions in rows of a figure, which fits a page."""
 
 
 def rounds(
@@ -72,71 +69,99 @@ def rounds(
     >>> ax = npl.plots.rounds(exp, "latency_oneway_us", by="placement")
     """
     obs = observe(data, metric, hue or by, where=where)
-    info, complete = metric_of(obs.metric), obs.complete
-    groups = complete.groupby("condition", observed=True)
-    medians = {str(name): level_of(rows).median for name, rows in groups}
-    number = "round" if obs.blocked else "run"
-    words = f"{info.label} by {number}"
-    panels = [obs] if ax is not None else [obs.only(names) for names in _near(medians)]
-    units = len(set(complete["replicate"]))
-    interval = interval_words(groups.size(), deployments=units)
+    info, runs, table = metric_of(obs.metric), obs.complete, obs.levels
+    table = table[table["n"] > 0]
+    deployments = runs["replicate"].nunique()
+    called = {name: name for name in table.index}
+    if hue:
+        called = level_names(obs, as_tuple(hue))
+    runs["called"] = runs["condition"].astype(str).map(called)
+    runs["place"] = runs["round"]
+    order = "Round" if obs.blocked else "Run"
+    axis = order
+    if deployments > 1:
+        runs["place"] = runs.groupby(["replicate", "round"]).ngroup() + 1
+        axis += f" ({deployments} deployments, one after another)"
+    panels = [list(table.index)] if ax is not None else _near(table["median"])
     caption = (
-        f"{info.label}: every run in time order; line and band: median of each condition and "
-        f"{interval}. n = {each(groups.size())} per condition."
-        + (" The panels have different scales." if len(panels) > 1 else "")
+        f"{_measured(obs)}: runs in time order; line and band: median and "
+        f"{interval_words(table['n'], deployments)}. n = {each(table['n'])} per condition."
     )
-    alt = f"Medians: {listed(medians, info.unit)}."
-    height = 0.5 + sum(1.2 + legend_height(part.names) for part in panels)
+    if len(panels) > 1:
+        caption += " The panels have different scales."
+    alt = f"Medians: {listed(table['median'], info.unit)}."
+    names = [list(dict.fromkeys(called[name] for name in panel)) for panel in panels]
+    height = 0.8 + sum(max(1.1, legend_height(part)) for part in names)
     grid = {"nrows": len(panels), "sharex": True}
-    with canvas(obs, height, caption, alt, ax, **grid) as charts:
-        for chart, part in zip(charts, panels, strict=True):
-            _rounds(
-                chart, part, as_tuple(hue), "" if chart is not charts[0] else words, units
-            )
-            label_axis(chart, part, "y")
+    with canvas(obs.origin.notice, height, caption, alt, ax, **grid) as charts:
+        for chart, panel, part in zip(charts, panels, names, strict=True):
+            shown = runs[runs["condition"].isin(panel)]
+            _panel(chart, shown, table.loc[panel], called, part)
+            label_axis(chart, obs.metric, "y", shown["value"])
             chart.margins(y=0.15)
             room(chart)
-        deployments = "" if units == 1 else f" ({units} deployments, one after another)"
-        charts[-1].set_xlabel(f"{number.capitalize()}{deployments}")
+        charts[0].set_title(f"{info.label} by {order.lower()}")
+        charts[-1].set_xlabel(axis)
         charts[-1].xaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
     return charts[0]  # type: ignore[no-any-return]
 
 
-def _near(medians: Mapping[str, float]) -> list[list[str]]:
+def _measured(obs: Observations) -> str:
+    return f"{metric_of(obs.metric).label}, measured by {measured_by(obs)}"
+
+
+def _near(medians: pd.Series[float]) -> list[list[str]]:
     """The conditions in panels: a few in each that can share a linear axis."""
-    order = sorted(medians, key=lambda name: medians[name], reverse=True)
+    ordered = medians.sort_values(ascending=False, kind="stable")
     panels: list[list[str]] = []
-    for name in order:
-        last = panels[-1] if panels else []
-        if 0 < len(last) < MOST_LINES and medians[last[-1]] < 3 * medians[name]:
-            last.append(name)
-        else:
-            panels.append([name])
+    above = 0.0
+    for name, median in ordered.items():
+        if not panels or len(panels[-1]) == MOST_LINES or above >= 3 * median:
+            panels.append([])
+        panels[-1].append(str(name))
+        above = median
     if len(panels) <= MOST_PANELS:
         return panels
-    return [order[i : i + MOST_LINES] for i in range(0, len(order), MOST_LINES)]
+    names = list(ordered.index)
+    return [names[i : i + MOST_LINES] for i in range(0, len(names), MOST_LINES)]
 
 
-def _rounds(
-    chart: Axes, obs: Observations, hue: Sequence[str], words: str, units: int
+def _panel(
+    chart: Axes,
+    runs: pd.DataFrame,
+    table: pd.DataFrame,
+    called: Mapping[str, str],
+    names: Sequence[str],
 ) -> None:
     """Draw the runs of a panel, each condition with its median and interval."""
-    called = (
-        level_names(obs, hue) if hue else dict(zip(obs.names, obs.names, strict=True))
+    import seaborn as sns  # takes a while to import
+
+    looks = colours(names)
+    look: Any = {
+        "palette": {name: colour for name, (colour, _) in looks.items()},
+        "markers": {name: marker for name, (_, marker) in looks.items()},
+    }
+    sns.lineplot(
+        runs,
+        x="place",
+        y="value",
+        hue="called",
+        style="called",
+        hue_order=names,
+        style_order=names,
+        units="condition",
+        estimator=None,
+        dashes=False,
+        lw=0.5,
+        ax=chart,
+        **look,
     )
-    painted = colours(list(dict.fromkeys(called.values())))
-    runs = obs.complete
-    runs["at"] = (
-        runs["round"] if units == 1 else runs.groupby(["replicate", "round"]).ngroup() + 1
-    )
-    for name, rows in runs.groupby("condition", observed=True):
-        colour, marker = painted[called[str(name)]]
-        level = level_of(rows)
-        chart.plot(rows["at"], rows["value"], marker=marker, color=colour, lw=0.5, **DOT)
-        chart.axhline(level.median, color=colour, lw=1)
-        if level.low < level.high:
-            chart.axhspan(level.low, level.high, color=colour, alpha=0.12, lw=0)
-    title(chart, words, painted)
+    for name, level in table.iterrows():
+        colour, _ = looks[called[str(name)]]
+        chart.axhline(level["median"], color=colour, lw=1)
+        if level["low"] < level["high"]:
+            chart.axhspan(level["low"], level["high"], color=colour, alpha=0.12, lw=0)
+    legend(chart)
 
 
 def levels(
@@ -169,64 +194,41 @@ def levels(
     --------
     >>> ax = npl.plots.levels(exp, "latency_oneway_us", by="placement")
     """
+    import seaborn as sns  # takes a while to import
+
     obs = observe(data, metric, by, where=where)
-    info = metric_of(obs.metric)
-    rows = obs.levels[obs.levels["n"] > 0]
-    some(rows, f"there is no value of {info.label}")
-    names = [str(name) for name in rows.index]
-    interval = interval_words(rows["n"], obs.table["replicate"].nunique())
+    info, table = metric_of(obs.metric), obs.levels
+    known = table[table["n"] > 0]
+    some(known, f"there is no value of {info.label}")
+    table = known.head(MOST_ROWS)
+    deployments = obs.complete["replicate"].nunique()
     caption = (
-        f"{info.label}: every run (points), median and {interval}. "
-        f"n = {each(rows['n'])} per row."
+        f"{_measured(obs)}: every run (points), median and "
+        f"{interval_words(table['n'], deployments)}. n = {each(table['n'])} per row."
     )
-    alt = listed(dict(zip(names, rows["median"], strict=True)), info.unit)
-    row_height = min(0.21, 7.4 / len(names))  # a figure fits a page, whatever it shows
-    with canvas(obs, 0.75 + row_height * len(names), caption, alt, ax) as (chart,):
-        painted = colours(names)
-        _runs(chart, obs.complete, names, painted)
-        for y, (name, row) in enumerate(zip(names, rows.itertuples(), strict=True)):
-            _level(chart, y, row, painted[name])
-        rows_of(chart, names)
-        label_axis(chart, info.name, values=rows["median"])
+    if len(known) > len(table):
+        caption += f" The first {len(table)} of {len(known)} conditions."
+    alt = listed(table["median"], info.unit)
+    names = list(map(str, table.index))
+    palette = {name: colour for name, (colour, _) in colours(names).items()}
+    with canvas(obs.origin.notice, 0.75 + 0.21 * len(names), caption, alt, ax) as (
+        chart,
+    ):
+        runs = obs.complete.astype({"condition": str})
+        runs = runs[runs["condition"].isin(names)]
+        rows: Any = {"x": "value", "y": "condition", "hue": "condition", "order": names}
+        points: Any = {"size": 3, "alpha": 0.45, "jitter": 0.28, "legend": False}
+        sns.stripplot(runs, **rows, **points, palette=palette, zorder=1, ax=chart)
+        places, medians, ink = range(len(names)), table["median"], list(palette.values())
+        ends = [medians - table["low"], table["high"] - medians]
+        chart.errorbar(medians, places, xerr=ends, fmt="none", ecolor=ink, elinewidth=2.4)
+        chart.scatter(medians, places, s=42, c=ink, ec="white", lw=0.5, zorder=3)
+        label_axis(chart, info.name, values=medians)
+        chart.grid(axis="y", visible=False)
+        chart.set_ylim(len(names) - 0.4, -0.6)
         chart.set(title=info.label, ylabel="")
         right = chart.secondary_yaxis("right")
-        medians = [format_value(v, info.unit) for v in rows["median"]]
-        right.set_yticks(range(len(names)), medians)
+        right.set_yticks(places, [format_value(v, info.unit) for v in medians])
         right.tick_params(length=0)
         right.spines["right"].set_visible(False)
     return chart  # type: ignore[no-any-return]
-
-
-def _runs(
-    chart: Axes,
-    runs: pd.DataFrame,
-    names: Sequence[str],
-    painted: Mapping[str, tuple[str, str]],
-) -> None:
-    """Draw every run as a point of its condition's row."""
-    import seaborn as sns  # takes a while to import
-
-    palette = {name: colour for name, (colour, _) in painted.items()}
-    row_of = {name: y for y, name in enumerate(names)}
-    rows = runs["condition"].astype(str)
-    places: Any = sns.stripplot  # without types
-    look: Any = {"size": 3, "alpha": 0.45, "jitter": 0.28, "legend": False, "zorder": 1}
-    places(
-        x=runs["value"],
-        y=rows.map(row_of),
-        hue=rows,
-        palette=palette,
-        orient="h",
-        native_scale=True,
-        ax=chart,
-        **look,
-    )
-
-
-def _level(chart: Axes, y: float, row: Any, look: tuple[str, str]) -> None:
-    """Draw a median with its interval."""
-    colour, marker = look
-    below, above = row.median - row.low, row.high - row.median
-    ends = None if pd.isna(row.low) else [[below], [above]]
-    chart.errorbar(row.median, y, xerr=ends, color=colour, elinewidth=2.4, fmt="none")
-    chart.plot(row.median, y, marker=marker, color=colour, **(DOT | {"ms": 6.5}))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import fill, wrap
@@ -21,11 +21,9 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.category import StrCategoryFormatter
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from ..analysis.observe import Observations
-from ..analysis.runs import measurement
 from ..analysis.words import shortened
 from ..errors import NothingToReport
 from ..metrics import WRITTEN, format_value
@@ -35,7 +33,7 @@ WIDTH = 6.54
 """Inches between the margins of a report's page."""
 CAPTION = 118
 """Characters of a caption on a line."""
-LEGEND = 96
+LEGEND = 26
 """Characters of a legend on a line."""
 UPRIGHT = 18
 """Characters of an upright label on a line, which is as long as a small figure is high."""
@@ -48,8 +46,6 @@ MOST_PANELS = 4
 WIDE_RANGE = 8
 """An axis is logarithmic where the largest value is so many times the smallest."""
 INK, MUTE = "#1f2937", "#5b6472"
-DOT: Any = {"ms": 5.5, "mec": "white", "mew": 0.5}
-"""A point: small, with a white edge."""
 STYLE: Any = mpl.rc_params_from_file(  # without math: a label may hold a price: $5
     Path(__file__).with_name("matplotlibrc"), use_default_template=False
 )
@@ -115,7 +111,12 @@ class Chart(Axes):
 
 @contextmanager
 def canvas(
-    data: Any, height: float, caption: str, alt: str, ax: Axes | None = None, **grid: Any
+    notice: str | None,
+    height: float,
+    caption: str,
+    alt: str,
+    ax: Axes | None = None,
+    **grid: Any,
 ) -> Iterator[list[Any]]:
     """Begin a figure of this height in inches, in the common style.
 
@@ -127,10 +128,9 @@ def canvas(
         if ax is not None:
             yield [ax]
             return
-        table = isinstance(data, pd.DataFrame)
-        origin = getattr(measurement(data) if table else data, "origin", None)
-        notice = getattr(origin or data, "notice", None)
-        lines = [*wrap(caption, CAPTION), *([shortened(notice)] if notice else [])]
+        lines = wrap(caption, CAPTION)
+        if notice:
+            lines.append(shortened(notice))
         figure = Plot(
             figsize=(WIDTH, height + LINE_HEIGHT * len(lines)), layout="constrained"
         )
@@ -188,7 +188,8 @@ def label_axis(
     if isinstance(other.get_major_formatter(), StrCategoryFormatter):
         for text in other.get_ticklabels():
             text.set_parse_math(False)  # a label may hold a price: $5
-        if which == "x" and figure.axes == [ax]:  # as high as its rows need
+        if which == "x" and figure.axes == [ax] and not isinstance(figure, Plot):
+            # as high as its rows need
             figure.set_figheight(0.75 + 0.2 * len(other.get_ticklocs()))
 
 
@@ -249,37 +250,22 @@ def room(ax: Axes, share: float = 0.1) -> None:
         ax.set_ylim(max(0.0, centre - half), centre + half)
 
 
-def title(
-    ax: Axes, words: str, painted: Mapping[str, tuple[str, str]], width: int = LEGEND
-) -> None:
-    """Write the title of a panel and, between that and the picture, its legend."""
-    names = list(painted)
-    handles = [
-        Line2D([], [], color=c, marker=m, ls="", **DOT) for c, m in painted.values()
-    ]
-    if names:
-        place: Any = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
-        ax.legend(
-            handles, names, ncols=_columns(names, width), handletextpad=0.1, **place
-        )
-    ax.set_title(words, pad=72 * legend_height(names, width) + 4)
+def legend(ax: Axes) -> None:
+    """Put the legend beside the picture, long names on several lines."""
+    found = ax.get_legend()
+    if found is None:
+        return
+    names = [fill(text.get_text(), LEGEND) for text in found.get_texts()]
+    place: Any = {"loc": "upper left", "bbox_to_anchor": (1, 1), "borderaxespad": 0}
+    handles: Any = found.legend_handles
+    for handle in handles:
+        handle.set_alpha(1)
+    ax.legend(handles, names, handletextpad=0.2, **place)
 
 
-def _columns(names: list[str], width: int) -> int:
-    return max(1, min(len(names), width // (max(map(len, names)) + 6)))
-
-
-def legend_height(names: Iterable[str], width: int = LEGEND) -> float:
+def legend_height(names: Iterable[str]) -> float:
     """Return the inches that a legend of these names takes."""
-    names = list(names)
-    return 0.17 * math.ceil(len(names) / _columns(names, width)) + 0.04 if names else 0
-
-
-def rows_of(ax: Axes, names: list[str]) -> None:
-    """Name the rows of a figure, whose first one is on top."""
-    ax.set_yticks(range(len(names)), names)
-    ax.set_ylim(len(names) - 0.4, -0.6)
-    ax.grid(axis="y", visible=False)
+    return 0.15 * sum(len(wrap(name, LEGEND)) for name in names) + 0.1
 
 
 def each(counts: Iterable[int], noun: str = "run") -> str:
@@ -291,7 +277,7 @@ def each(counts: Iterable[int], noun: str = "run") -> str:
     return f"{count} {noun}{'' if distinct[-1] == 1 else 's'}"
 
 
-def listed(values: Mapping[Any, Any], unit: str) -> str:
+def listed(values: Any, unit: str) -> str:
     """Return names with their values, for an alternative text."""
     return "; ".join(
         f"{name} {format_value(float(value), unit)}" for name, value in values.items()

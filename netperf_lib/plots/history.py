@@ -6,23 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-from ..analysis.colours import colours
 from ..analysis.history import History, ask_history
+from ..analysis.runs import measurement
 from ..metrics import metric as metric_of
+from .colours import colours
 from .figure import (
     INK,
     MOST_LINES,
     MOST_PANELS,
     canvas,
     label_axis,
+    legend,
     legend_height,
     listed,
     room,
-    title,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
 
@@ -51,36 +52,30 @@ def over_time(
     --------
     >>> ax = npl.plots.over_time("data/recorded/day")
     """
-    history = (
-        data if isinstance(data, History) else ask_history(data, metric, where=where)
-    )
+    history = data
+    if not isinstance(data, History):
+        history = ask_history(data, metric, where=where)
     info, names = metric_of(history.metric), list(history.series)
-    most = MOST_LINES * MOST_PANELS
-    panels = [names[i : i + MOST_LINES] for i in range(0, len(names), MOST_LINES)][
-        :MOST_PANELS
-    ]
+    panels = [names]
+    if ax is None:
+        panels = [names[i : i + MOST_LINES] for i in range(0, len(names), MOST_LINES)]
+        panels = panels[:MOST_PANELS]
     caption = (
         f"{info.label} over time: every run (points) and the median of each {history.period} "
         f"(line); a vertical line is a change of level. {history.span}."
-        + (f" The first {most} of {len(names)} conditions." if len(names) > most else "")
     )
+    shown = sum(map(len, panels))
+    if shown < len(names):
+        caption += f" The first {shown} of {len(names)} conditions."
     last = {name: medians.iloc[-1] for name, medians in history.series.items()}
-    height = 0.5 + sum(1.4 + legend_height(part) for part in panels)
-    grid = {"nrows": len(panels) if ax is None else 1, "sharex": True}
     alt = f"Last: {listed(last, info.unit)}."
-    with canvas(history.runs, height, caption, alt, ax, **grid) as charts:
-        painted = colours(names)
-        for chart, part in zip(charts, panels if ax is None else [names], strict=True):
-            for name in part:
-                _line(chart, history, name, painted[name][0])
-            values = history.runs.loc[
-                history.runs["condition"].isin(part), history.metric
-            ]
-            label_axis(chart, history.metric, "y", values)
-            room(chart)
-            first = chart is charts[0]
-            words = f"{info.label} over time" if first else ""
-            title(chart, words, {name: painted[name] for name in part})
+    height = 0.8 + sum(max(1.3, legend_height(part)) for part in panels)
+    grid = {"nrows": len(panels), "sharex": True}
+    notice = measurement(history.runs).origin.notice
+    with canvas(notice, height, caption, alt, ax, **grid) as charts:
+        for chart, part in zip(charts, panels, strict=True):
+            _panel(chart, history, part)
+        charts[0].set_title(f"{info.label} over time")
         locator: Any = AutoDateLocator(minticks=3, maxticks=8)  # type: ignore[no-untyped-call]
         charts[-1].xaxis.set_major_locator(locator)
         dates = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
@@ -89,20 +84,33 @@ def over_time(
     return charts[0]  # type: ignore[no-any-return]
 
 
-def _line(chart: Axes, history: History, name: str, colour: str) -> None:
-    """Draw the runs of a condition, its medians and its changes."""
-    rows = history.runs[history.runs["condition"] == name]
+def _panel(chart: Axes, history: History, names: Sequence[str]) -> None:
+    """Draw the runs of some conditions, their medians and their changes."""
+    import seaborn as sns  # takes a while to import
+
+    palette = {name: colour for name, (colour, _) in colours(names).items()}
+    runs = history.runs[history.runs["condition"].isin(names)]
     size = 12 if len(history.runs) < 300 else 3
-    chart.scatter(
-        rows["started_utc"], rows[history.metric], s=size, color=colour, alpha=0.35, lw=0
-    )
-    medians = history.series[name]
-    if len(medians) > 1:  # each median at the middle of its period
-        half = medians.index.to_series().diff().median() / 2
-        chart.plot(medians.index + half, medians, color=colour, lw=1.8)
-    for point in history.changes.get(name, ()):
-        for edge in filter(None, (point.at, point.until)):
-            at_edge: Any = edge  # pandas registers its times with matplotlib
-            chart.axvline(at_edge, color=INK, lw=0.9, ls="--")
-        at: Any = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
-        chart.annotate(f"×{point.ratio:.3g}", (point.at, 1), (3, -9), fontsize=8, **at)
+    axes: Any = {"x": "started_utc", "y": history.metric, "hue": "condition"}
+    look: Any = {"palette": palette, "hue_order": names, "alpha": 0.35, "lw": 0}
+    sns.scatterplot(runs.astype({"condition": str}), **axes, **look, s=size, ax=chart)
+    for name in names:
+        medians = history.series[name]
+        if len(medians) > 1:  # each median at the middle of its period
+            half = medians.index.to_series().diff().median() / 2
+            chart.plot(medians.index + half, medians, color=palette[name], lw=1.8)
+        for point in history.changes.get(name, ()):
+            for edge in filter(None, (point.at, point.until)):
+                at_edge: Any = edge  # pandas registers its times with matplotlib
+                chart.axvline(at_edge, color=INK, lw=0.9, ls="--")
+            place: Any = {"xycoords": ("data", "axes fraction"), "fontsize": 8}
+            chart.annotate(
+                f"×{point.ratio:.3g}",
+                (point.at, 1),
+                (3, -9),
+                textcoords="offset points",
+                **place,
+            )
+    label_axis(chart, history.metric, "y", runs[history.metric])
+    room(chart)
+    legend(chart)

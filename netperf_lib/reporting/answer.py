@@ -107,16 +107,16 @@ class Answer:
         import pandas as pd
 
         every, main = self.observations, self.main if obs is None else obs
-        fewer = len(main.names) < len(every.names)
-        shown = every.usual(every.asked, self.contrasts) if fewer else every.names
+        shown = every.names
+        if len(main.names) < len(shown):
+            shown = every.usual(every.asked, self.contrasts)
         names = dict(zip(shown, main.names, strict=True))
         table = pd.DataFrame(self.pairs, columns=["a", "b"]).join(
             self.verdicts.to_frame().reindex(columns=FIGURES)
         )
-        table = table[table["a"].isin(names) & table["b"].isin(names)].reset_index(
-            drop=True
-        )
-        return table.replace({"a": names, "b": names}).astype({"verdict": str})
+        table = table[table["a"].isin(names) & table["b"].isin(names)]
+        table = table.replace({"a": names, "b": names}).astype({"verdict": str})
+        return table.reset_index(drop=True)
 
     @property
     def levels(self) -> pd.DataFrame:
@@ -135,12 +135,13 @@ class Answer:
         ladders = filled(self.observations) if main.asked == ("streams",) else []
         if ladders:
             return Headline("\n".join(ladders))
-        settled = [c for c in self.verdicts if c.settled]
+        settled = [c.words for c in self.verdicts if c.settled]
         if not settled:
             return Headline(levels_words(levels(main), self.metric))
+        if len(settled) == 1:
+            return Headline(f"{settled[0]}.")
         others = plural(len(settled) - 1, "more verdict")
-        more = f" ({others} below.)" if len(settled) > 1 else ""
-        return Headline(f"{settled[0].words}.{more}")
+        return Headline(f"{settled[0]}. ({others} below.)")
 
     @property
     def words(self) -> Words:
@@ -150,48 +151,40 @@ class Answer:
         if (main.origin.source or "imported") != "imported":
             sentences.append(IN_ROUNDS)
         sentences += [f"{note[:1].upper()}{note[1:]}." for note in every.notes]
-        held = {f: set(main.conditions[f]) for f in main.by if f not in main.asked}
-        shared = [
-            factor(f).level_words(*level) for f, level in held.items() if len(level) == 1
-        ]
+        shared = []
+        for name in main.by:
+            if name in main.asked:
+                continue
+            values = set(main.conditions[name])
+            if len(values) == 1:
+                shared.append(factor(name).level_words(*values))
         if shared and len(main.names) < len(every.names):
             sentences.append(f"Figures show {', '.join(shared)}.")
         return Words.of(*sentences)
 
-    def plot(self, *, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the value of each round, by condition.
+    def plot(self, *, ax: Axes | None = None) -> Axes:
+        """Draw every run, and the median with its interval: see `netperf_lib.plots.levels`."""
+        from ..plots import levels
 
-        Very many conditions are drawn as levels, which have a row each.
-
-        See `netperf_lib.plots.rounds`, which has the options, and `netperf_lib.plots.levels`.
-        """
-        from ..plots import levels, rounds
-
-        many = len(self.main.conditions) > MAX_DIFFERENCES and not options
-        return levels(self.main, ax=ax) if many else rounds(self.main, ax=ax, **options)
+        return levels(self.main, ax=ax)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types; levels in the unit of the metric."""
         columns = ["condition", "n", "median", "low", "high", "failed", "missing"]
         figures = self.levels.reset_index().astype({"condition": str})[columns]
-        question = {
+        return {
             "factor": ", ".join(self.observations.asked),
             "metric": self.metric,
             "notes": list(self.observations.notes),
-        }
-        return {
-            **question,
             "levels": as_json(figures.to_dict("records")),
             **self.verdicts.to_dict(),
         }
 
     def __repr__(self) -> str:
-        words = (
-            *(c.words for c in self.verdicts),
-            *(f"! {note}" for note in self.observations.notes),
-        )
+        words = [f"  {c.words}" for c in self.verdicts]
+        notes = [f"  ! {note}" for note in self.observations.notes]
         figures = self.levels[["n", "median", "low", "high", "unit"]]
-        return "\n".join([figures.to_string(), *(f"  {line}" for line in words)])
+        return "\n".join([figures.to_string(), *words, *notes])
 
     def parts(self, *, short: bool = False) -> list[Any]:
         """Return what a notebook shows: notice, headline, and the comparisons with what to do.
@@ -200,21 +193,22 @@ class Answer:
         part of a report, whose first pages have the notice and the warnings.
         """
         family = self.verdicts
-        known = None if short else self.observations.origin.notice
-        short = short and bool(self.contrasts)  # page two has no others
-        first = [*notice(known), self.headline]
+        first = [
+            *notice(None if short else self.observations.origin.notice),
+            self.headline,
+        ]
         if not len(family):
             return first
+        short = short and bool(self.contrasts)  # page two has no others
         if self.contrasts or len(family) <= 2 * MAX_DIFFERENCES:
             return [*first, verdicts(family, self.contrasts, short=short)]
         order = sorted(family, key=lambda c: log_size(c.ratio), reverse=True)
-        command = f"npl compare FOLDER --by {','.join(self.observations.asked)}"
+        largest = replace(family, comparisons=tuple(order[:MAX_DIFFERENCES]))
         words = (
             f"Shown are the {MAX_DIFFERENCES} largest of {len(family):,} differences; "
-            f"{command} prints all."
+            f"npl compare FOLDER --by {','.join(self.observations.asked)} prints all."
         )
-        largest = replace(family, comparisons=tuple(order[:MAX_DIFFERENCES]))
-        return [*first, verdicts(largest, short=short), Words(words)]
+        return [*first, verdicts(largest), Words(words)]
 
     def _repr_markdown_(self) -> str:
         return "\n\n".join(part._repr_markdown_() for part in self.parts())
@@ -353,15 +347,14 @@ def _first(
     pool: str | Sequence[str],
 ) -> str:
     """The first headline metric that the question has an answer for."""
-    problems = []
+    problem = None
     for metric in headline_metrics(source):
         try:
             observe(source, metric, () if by == "pairs" else by, where=where, pool=pool)
         except UsageError as error:
-            problems.append(error)
+            problem = problem or error
         else:
             return metric
-    missing = NothingToReport(
+    raise problem or NothingToReport(
         "no complete run has a latency, a round trip or a throughput"
     )
-    raise next(iter(problems), missing)

@@ -6,8 +6,8 @@ import datetime as dt
 import importlib.metadata
 import platform
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ..analysis.claims import HOLDS, folder_of, stored
 from ..analysis.runs import measurement, status_counts
@@ -29,7 +29,7 @@ SOFTWARE = ("netperf_lib", "numpy", "pandas", "scipy", "matplotlib", "seaborn", 
 
 @dataclass(frozen=True)
 class Cover:
-    """What a report is based on.
+    """What a report is based on; without arguments that of what rests on no experiment.
 
     Attributes
     ----------
@@ -47,27 +47,30 @@ class Cover:
         How the report was made, in markdown.
     """
 
-    subtitle: str
-    facts: dict[str, str]
-    notice: str
-    short: str
-    date: dt.datetime
-    provenance: str
-
-
-NONE = Cover("", {}, "", "", dt.datetime(1980, 1, 1, tzinfo=dt.UTC), "")
-"""That of what rests on no experiment."""
+    subtitle: str = ""
+    facts: dict[str, str] = field(default_factory=dict)
+    notice: str = ""
+    short: str = ""
+    date: dt.datetime = dt.datetime(1980, 1, 1, tzinfo=dt.UTC)
+    provenance: str = ""
 
 
 def cover(data: Results) -> Cover:
     """Return what a report is based on."""
     known, started = data.origin, measurement(data).runs["started_utc"].dropna()
+    date = Cover.date
+    if len(started):
+        date = started.max().floor("s").to_pydatetime()
+    facts = _facts(data)
+    if len(started):
+        days = started.agg(["min", "max"]).dt.strftime("%d %b %Y")
+        facts["Measured"] = " – ".join(days.unique())
     return Cover(
         subtitle=str(known.declared.get("title") or ""),
-        facts={name: value for name, value in _facts(data).items() if value},
+        facts={name: value for name, value in facts.items() if value},
         notice=known.notice or "",
         short=shortened(known.notice or ""),
-        date=started.max().floor("s").to_pydatetime() if len(started) else NONE.date,
+        date=date,
         provenance=_provenance(data),
     )
 
@@ -80,67 +83,73 @@ def root_of(data: Results) -> str:
 
 def _some(runs: pd.DataFrame, *columns: str) -> str:
     """The first distinct values of some columns."""
-    known = [runs[column].dropna() for column in columns if column in runs]
-    values = sorted({str(v) for column in known for v in column})
-    more = f" and {len(values) - MAX_VALUES} more" if len(values) > MAX_VALUES else ""
-    return ", ".join(values[:MAX_VALUES]) + more
+    known: set[str] = set()
+    for column in columns:
+        if column in runs:
+            known.update(runs[column].dropna().astype(str))
+    values = sorted(known)
+    words = ", ".join(values[:MAX_VALUES])
+    more = len(values) - MAX_VALUES
+    return f"{words} and {more} more" if more > 0 else words
 
 
 def _facts(data: Results) -> dict[str, str]:
+    """What the band on top says; empty words are left out."""
     runs, experiment = measurement(data).runs, data.origin.declared
     ok, failed, excluded = status_counts(runs)
-    several = len(set(runs["experiment"])) > 1
-    kind = (experiment.get("hosts") or {}).get("source")
-    hosts = len({*runs["client"].dropna(), *runs["server"].dropna()})
-    source = f" ({kind})" if kind else ""
-    claimed = Counter(HOLDS[claim["holds"]] for claim in stored(data))
-    placement = [f"{claimed[HOLDS[True]]} of {claimed.total()} claims checked"]
-    placement += [f"{words}: {n}" for words, n in claimed.items() if words != HOLDS[True]]
-    rounds, deployments = runs["round"].nunique(), runs["deployment"].nunique()
-    return {
+    facts = {
         "Experiment": experiment.get("name") or _some(runs, "experiment"),
-        "Hosts": f"{hosts}{source}" if hosts else "",
+        "Hosts": "",
         "Machine size": _some(runs, "client_vm_size", "server_vm_size"),
         "Regions": _some(runs, "client_region", "server_region"),
-        "Rounds": f"{rounds} in {plural(deployments, 'deployment')}"
-        if rounds and not several
-        else "",
-        "Runs": f"{ok} ok, {failed} failed{f', {excluded} excluded' if excluded else ''}",
+        "Rounds": "",
+        "Runs": f"{ok} ok, {failed} failed",
         "Tools": _some(runs, "tool"),
-        "Measured": _period(runs["started_utc"].dropna()),
-        "Placement": "; ".join(placement) if claimed else "",
+        "Measured": "",
+        "Placement": "",
         "Digest": root_of(data)[:16],
     }
-
-
-def _period(started: pd.Series[Any]) -> str:
-    days = [f"{day:%d %b %Y}" for day in (started.min(), started.max()) if started.size]
-    return " – ".join(dict.fromkeys(days))
+    if excluded:
+        facts["Runs"] += f", {excluded} excluded"
+    hosts = {*runs["client"].dropna(), *runs["server"].dropna()}
+    source = (experiment.get("hosts") or {}).get("source")
+    if hosts:
+        facts["Hosts"] = f"{len(hosts)} ({source})" if source else str(len(hosts))
+    rounds = runs["round"].nunique()
+    if rounds and len(set(runs["experiment"])) == 1:
+        deployments = plural(runs["deployment"].nunique(), "deployment")
+        facts["Rounds"] = f"{rounds} in {deployments}"
+    claims = Counter(HOLDS[claim["holds"]] for claim in stored(data))
+    if claims:
+        held = claims.pop(HOLDS[True], 0)
+        others = [f"{words}: {n}" for words, n in claims.items()]
+        checked = f"{held} of {held + claims.total()} claims checked"
+        facts["Placement"] = "; ".join([checked, *others])
+    return facts
 
 
 def _provenance(data: Results) -> str:
     """How the report was made: data, hosts, tools, seed, versions, digest."""
     runs, folder = measurement(data).runs, folder_of(data)
-    plan = (read_plan(folder) if folder else None) or {}
-    tools = runs.assign(
-        tool=runs["tool"].str.cat(runs["tool_version"].fillna(""), " ").str.strip()
-    )
-    software = (f"{name} {importlib.metadata.version(name)}" for name in SOFTWARE)
+    seed = None
+    if folder and data.origin.source != "imported":
+        seed = (read_plan(folder) or {}).get("seed")
+    versions = runs["tool"].str.cat(runs["tool_version"].fillna(""), " ").str.strip()
+    software = [f"{name} {importlib.metadata.version(name)}" for name in SOFTWARE]
     facts = {
         "digest": root_of(data),
-        "seed of the order": str(plan.get("seed", "")),
+        "seed of the order": "" if seed is None else str(seed),
         "kernels": _some(runs, "kernel"),
         "congestion control": _some(runs, "congestion_control"),
         "network drivers": _some(runs, "nic_driver"),
-        "tools": _some(tools, "tool"),
+        "tools": _some(versions.to_frame(), "tool"),
         "software": ", ".join([f"Python {platform.python_version()}", *software]),
     }
     text = (
         "The run is the unit of every statistic. Raw logs are kept unchanged; the notebooks make "
         "tables, figures and words from them, and anyone can execute them again."
     )
-    imported = (data.origin.declared.get("hosts") or {}).get("source") == "imported"
-    if plan.get("seed") is not None and not imported:
+    if seed is not None:
         text = f"Measured in rounds, in an order drawn at random within each. {text}"
     rows = [(name, value) for name, value in facts.items() if value]
     return f"# How this report was made\n\n{text}\n\n{markdown_table(('What', 'Value'), rows)}"

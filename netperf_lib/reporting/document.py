@@ -18,7 +18,7 @@ from nbformat import from_dict
 from ..analysis.words import as_markdown, as_text, capital
 from ..errors import NothingToReport
 from .blocks import notice
-from .cover import NONE, Cover
+from .cover import Cover
 
 FIRST = "summary"
 """The notebook that opens a report."""
@@ -57,7 +57,7 @@ class Document:
     cells: list[Any] = field(default_factory=list)
     nothing: str = ""
     error: str = ""
-    cover: Cover = NONE
+    cover: Cover = field(default_factory=Cover)
     notebook: str = ""
     kind: str = "Network performance report"
 

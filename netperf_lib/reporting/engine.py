@@ -1,4 +1,4 @@
-"""Notebooks executed by papermill, each in a process of its own that starts at once.
+"""Notebooks with papermill's parameters, each in a process of its own that starts at once.
 
 One process imports what notebooks import, and every notebook runs in a copy of it (a fork): its
 names are its own, and nothing is imported twice. Jobs are lines of JSON on standard input; how
@@ -18,20 +18,21 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
-import papermill.execute
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
-from nbformat import NotebookNode
+from nbformat import NotebookNode, writes
 from nbformat.v4 import new_output
-from papermill.engines import Engine, papermill_engines
-from papermill.exceptions import PapermillExecutionError
+from papermill.iorw import load_notebook_node
+from papermill.parameterize import parameterize_notebook
 from traitlets.config import Config
 
-from ..data.files import scratch, write
+from ..data.files import write
 from ..errors import NothingToReport
 from ..plots.figure import STYLE
 
+ENDS = (NothingToReport.__name__, SystemExit.__name__)
+"""Errors that end a notebook without a failure: it says itself why, or how far it came."""
 LINE = 3000
 """Characters of a message: a pipe takes so much in one piece."""
 
@@ -104,24 +105,24 @@ def _output(kind: str, **content: Any) -> NotebookNode:
     return new_output(kind, **content)  # type: ignore[no-untyped-call,no-any-return]
 
 
-class OwnProcess(Engine):
-    """Executes the cells of a notebook in this process."""
-
-    @classmethod
-    def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **_: Any) -> None:
-        """Execute cells until one fails."""
-        shell: Any = _new_shell()
-        for index, cell in enumerate(nb_man.nb.cells):
-            if cell.cell_type != "code" or not cell.source.strip():
-                continue
-            shell.outputs = cell.outputs
-            cell.execution_count = shell.number = shell.execution_count
-            nb_man.cell_start(cell, index)
-            done = shell.run_cell(cell.source, store_history=True)
-            if not done.success:
-                nb_man.cell_exception(cell, index)
-                return
-            nb_man.cell_complete(cell, index)
+def _run(book: NotebookNode) -> str | None:
+    """Execute cells until one fails; return what went wrong, None if nothing did."""
+    shell = _new_shell()
+    code = [cell for cell in book.cells if cell.cell_type == "code"]
+    for cell in code:  # what an earlier execution left
+        cell.execution_count, cell.outputs = None, []
+    for cell in code:
+        if not cell.source.strip():
+            continue
+        shell.outputs = cell.outputs
+        number = cell.execution_count = shell.number = shell.execution_count
+        if shell.run_cell(cell.source, store_history=True).success:
+            continue
+        [error] = [one for one in cell.outputs if one.output_type == "error"]
+        if error.ename in ENDS:
+            return None
+        return f"cell {number} failed: {error.ename}: {' '.join(error.evalue.split())}"
+    return None
 
 
 def _new_shell() -> Any:
@@ -144,27 +145,14 @@ def _execute(job: dict[str, Any]) -> str | None:
         os.chdir(job["folder"])
         sys.path.insert(0, job["folder"])
     np.random.seed(0)  # noqa: NPY002  # of seaborn's jitter: the same data give the same pages
-    error = None
-    with scratch() as folder:
-        done = folder / "executed.ipynb"
-        # papermill takes braces for places of parameters
-        source = str(notebook).replace("{", "{{").replace("}", "}}")
-        execute_notebook: Any = papermill.execute.execute_notebook  # without types
-        try:
-            execute_notebook(
-                source,
-                str(done),
-                parameters=job["parameters"],
-                engine_name=OwnProcess.__name__,
-                language="python",
-                kernel_name="python3",
-                progress_bar=False,
-            )
-        except PapermillExecutionError as failed:
-            if failed.ename != NothingToReport.__name__:
-                words = " ".join(failed.evalue.split())
-                error = f"cell {failed.exec_count} failed: {failed.ename}: {words}"
-        write(executed, done.read_bytes(), durable=False)
+    load: Any = load_notebook_node  # without types
+    parameterize: Any = parameterize_notebook
+    book = load(str(notebook))
+    if job["parameters"]:
+        kernel = {"kernel_name": "python3", "language": "python"}
+        book = parameterize(book, job["parameters"], **kernel)
+    error = _run(book)
+    write(executed, writes(book).encode(), durable=False)  # type: ignore[no-untyped-call]
     return error
 
 
@@ -201,8 +189,6 @@ def _prepare() -> None:
     mpl.rcParams.update(STYLE)
     pd.options.display.max_colwidth = None
     pd.options.display.float_format = _shown_as_people_read
-    engines: Any = papermill_engines  # without types
-    engines.register(OwnProcess.__name__, OwnProcess)
 
 
 def serve() -> None:

@@ -274,64 +274,46 @@ def report(
         needed = pip_install(shlex.quote("netperf_lib[report]"))
         raise UsageError(f"reports need papermill: {needed}")
     say = progress or (lambda *_: None)
-    folder, location, documents = _documents(
-        experiment_path, notebooks, parameters or {}, code=code, say=say
-    )
+    with Notebooks() as processes:
+        location, folder, books, pages = _planned(
+            experiment_path, notebooks, parameters or {}
+        )
+        jobs = [
+            _job(key, page, books[page.notebook], folder, location)
+            for key, page in pages.items()
+        ]
+        say(0, len(jobs) + 1, jobs[0].key)
+        errors = {}
+        for key, error in processes.executed(jobs):
+            errors[key] = error
+            say(len(errors), len(jobs) + 1, key)
     from .document import combine
 
+    based = _cover(location)
+    documents = {}
+    for job in jobs:
+        part = documents[job.key] = _document(job, errors[job.key], code)
+        part.title = pages[job.key].title or part.title
+        part.notebook = pages[job.key].notebook
+        part.cover = based
     whole = {name: combine({name: part}) for name, part in documents.items()}
     if len(documents) > 1:
         whole["report"] = combine(documents)
     explorer = None
     if to == "html":
-        from .explorer import explore
-
-        with suppress(NetperfError):  # several experiments, or nothing to explore
-            explorer = explore(location).save(folder / "explorer.html").name
+        explorer = _explorer(location, folder)
     reports = [
         _write(doc, folder / f"{name}.{to}", explorer) for name, doc in whole.items()
     ]
     say(len(reports), len(reports), "report")
-    if errors := [
-        f"{key}: {part.error}" for key, part in documents.items() if part.error
-    ]:
-        some = len(documents) > len(errors)
-        others = f"; the other pages were made: {reports[-1]}" if some else ""
-        failed = ReportError("; ".join(errors) + others)
-        failed.reports = reports
-        raise failed
+    failed = [f"{key}: {part.error}" for key, part in documents.items() if part.error]
+    if failed:
+        if len(failed) < len(documents):
+            failed.append(f"the other pages were made: {reports[-1]}")
+        wrong = ReportError("; ".join(failed))
+        wrong.reports = reports
+        raise wrong
     return reports
-
-
-def _documents(
-    place: PathLike,
-    chosen: Sequence[PathLike] | None,
-    given: Mapping[str, Any],
-    *,
-    code: bool,
-    say: PageProgress,
-) -> tuple[Path, str, dict[str, Document]]:
-    """Execute the notebooks; return where reports go, where the data are, and the pages."""
-    with Notebooks() as processes:
-        location, folder, books, pages = _planned(place, chosen, given)
-        jobs = {
-            key: _job(key, page, books[page.notebook], folder, location)
-            for key, page in pages.items()
-        }
-        say(0, len(jobs) + 1, next(iter(jobs)))
-        errors = {}
-        for key, error in processes.executed(jobs.values()):
-            errors[key] = error
-            say(len(errors), len(jobs) + 1, key)
-    made = _cover(location)
-    documents = {}
-    for key, job in jobs.items():
-        part = _document(Path(job.notebook), Path(job.executed), errors[key], code)
-        part.title = pages[key].title or part.title
-        part.cover = made
-        part.notebook = pages[key].notebook
-        documents[key] = part
-    return folder, location, documents
 
 
 def _job(key: str, page: Page, book: Path, folder: Path, location: str) -> Job:
@@ -345,26 +327,38 @@ def _job(key: str, page: Page, book: Path, folder: Path, location: str) -> Job:
 def _cover(location: str) -> Cover:
     from ..analysis.history import measurements
     from ..data.door import read
-    from .cover import NONE, cover
+    from .cover import Cover, cover
 
     try:
         return cover(read(measurements(location)))
     except NetperfError:  # then each page says itself that there is no experiment
-        return NONE
+        return Cover()
 
 
-def _document(notebook: Path, executed: Path, error: str, code: bool) -> Document:
+def _explorer(location: str, folder: Path) -> str | None:
+    """Write the explorer beside the reports; return the name of its file."""
+    from .explorer import explore
+
+    try:
+        return explore(location).save(folder / "explorer.html").name
+    except NetperfError:  # several experiments, or nothing to explore
+        return None
+
+
+def _document(job: Job, error: str, code: bool) -> Document:
     """Return the document of an executed notebook, which says how it ended."""
     from .document import document, marked
 
-    book = _read(executed if executed.is_file() else notebook)
+    executed = Path(job.executed)
+    book = _read(executed if executed.is_file() else Path(job.notebook))
     made = document(book, name=executed.stem, code=code)
-    cells = [c for c in book.cells if c.cell_type == "code" and c.source.strip()]
-    left = sum(cell.execution_count is None for cell in cells)
-    if (
-        left and not made.nothing
-    ):  # leaving the kernel early counts as success for papermill
-        error = error or f"{left} cells were not executed"
+    left = 0
+    for cell in book.cells:
+        if cell.cell_type == "code" and cell.source.strip():
+            left += cell.execution_count is None
+    # leaving the kernel early is no error
+    if left and not made.nothing and not error:
+        error = f"{left} cells were not executed"
     if error:
         made.error = f"{error}; the executed notebook is {executed}"
         made.cells.append(marked("This page could not be made", f"{made.error}."))

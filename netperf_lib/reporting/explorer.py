@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..analysis.colours import colours
 from ..analysis.lead import lead_paragraph
 from ..analysis.limits import of_conditions
 from ..analysis.observe import Observations, levels, observe
@@ -31,6 +30,7 @@ from ..data.raw import DAMAGED, RawFolder, Record, open_raw
 from ..errors import StoreError, UsageError
 from ..experiment.factors import factor, plain, sort_levels
 from ..metrics import HEADLINES, METRICS, WRITTEN
+from ..plots.colours import colours
 from .cover import root_of
 
 if TYPE_CHECKING:

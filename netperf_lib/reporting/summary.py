@@ -52,8 +52,10 @@ class Summary:
     @property
     def headline(self) -> Headline:
         """The lead paragraph: what changed since the last time, and a line for each factor."""
-        since = [Words.line("Since the last time", self.since)] if self.since else []
-        return Headline.lead([*since, *self.lead.lines])
+        lines = list(self.lead.lines)
+        if self.since:
+            lines.insert(0, Words.line("Since the last time", self.since))
+        return Headline.lead(lines)
 
     def plot(self, *, ax: Axes | None = None) -> Axes | Words:
         """Draw the answers: both values, effect, interval and verdict of each comparison."""
@@ -74,8 +76,9 @@ class Summary:
             return verdicts(lead.family, lead.contrasts)
         if self.several:
             return Words("Nothing is judged here: each experiment has its own report.")
-        why = "are too few rounds" if len(lead.family) else "is nothing to compare"
-        return Words(f"Nothing is judged: there {why}.")
+        if len(lead.family):
+            return Words("Nothing is judged: there are too few rounds.")
+        return Words("Nothing is judged: there is nothing to compare.")
 
     @property
     def measured(self) -> list[Shown]:
@@ -88,34 +91,39 @@ class Summary:
     @property
     def caveats(self) -> Words:
         """What the verdicts hold for, and what is uncertain about them."""
-        runs, family = self.runs, list(self.lead.family) if self.lead.judged else []
+        runs = self.runs
+        family = list(self.lead.family) if self.lead.judged else []
         _, failed, excluded = status_counts(runs)
         deployments, added = runs["deployment"].nunique(), self.data.origin.added
-        where = "virtual machines" if deployments == 1 else f"{deployments} deployments"
-        few = (
-            " Another deployment of the same request may land elsewhere; only "
-            f"{DEPLOYMENTS} or more deployments say something about a placement as such."
+        what = "verdicts" if family else "values"
+        where = (
+            plural(deployments, "deployment") if deployments > 1 else "virtual machines"
         )
-        unknown = int(runs["placement"].isna().sum())
-        assumed = dict.fromkeys(a for c in family for a in c.assumptions)
-        undecided = dict.fromkeys(c.topic for c in family if c.verdict in UNDECIDED)
-        late = f"{plural(added, 'comparison')} added after the first run: exploratory"
-        lost = (
-            f"{plural(failed, 'run')} of {len(runs)} failed and {excluded} were excluded"
-        )
-        told = warned(runs[states(runs)[0]])
-        lines = {
-            f"The {'verdicts' if family else 'values'} hold for these {where} and the hours in "
-            f"which they were measured.{few if deployments < DEPLOYMENTS else ''}": True,
-            f"Assumed: {'; '.join(assumed)}.": assumed,
-            f"{late}, an interval but no verdict.": added,
-            f"The placement of {plural(unknown, 'run')} is not known: label them, or they count "
-            "as one.": unknown,
-            f"Not decided: {'; '.join(undecided)}.": undecided,
-            f"{lost}; none are used.": failed or excluded,
-            f"{told}. The page on quality counts them.": told,
-        }
-        return Words("\n".join(f"- {line}" for line, holds in lines.items() if holds))
+        holds = f"The {what} hold for these {where} and the hours in which they were measured."
+        if deployments < DEPLOYMENTS:
+            holds += (
+                " Another deployment of the same request may land elsewhere; only "
+                f"{DEPLOYMENTS} or more deployments say something about a placement as such."
+            )
+        lines = [holds]
+        if assumed := dict.fromkeys(a for c in family for a in c.assumptions):
+            lines.append(f"Assumed: {'; '.join(assumed)}.")
+        if added:
+            late = f"{plural(added, 'comparison')} added after the first run: exploratory"
+            lines.append(f"{late}, an interval but no verdict.")
+        if unknown := int(runs["placement"].isna().sum()):
+            lines.append(
+                f"The placement of {plural(unknown, 'run')} is not known: label them, or they "
+                "count as one."
+            )
+        if left := dict.fromkeys(c.topic for c in family if c.verdict in UNDECIDED):
+            lines.append(f"Not decided: {'; '.join(left)}.")
+        if failed or excluded:
+            lost = f"{plural(failed, 'run')} of {len(runs)} failed"
+            lines.append(f"{lost} and {excluded} were excluded; none are used.")
+        if told := warned(runs[states(runs)[0]]):
+            lines.append(f"{told}. The page on quality counts them.")
+        return Words("\n".join(f"- {line}" for line in lines))
 
     def __repr__(self) -> str:
         return str(self.headline)
@@ -153,11 +161,12 @@ def _since(folder: str | os.PathLike[str]) -> str:
     """What changed since the measurement that was set aside before this one."""
     try:
         before = last_set_aside(experiment_folder(folder))
-        change = compare(before, folder) if before else None
+        if not before:
+            return ""
+        change = compare(before, folder)
     except NetperfError:  # a data root; or nothing that both measured
         return ""
-    if change is None:
-        return ""
-    changed = [c.words for c in change if c.verdict in ("worse", "better")]
-    said = f"{'. '.join(changed[:3])}." if changed else "No change is proven."
-    return f"{change.summary}. {said}"
+    changed = [c.words for c in change if c.verdict in ("worse", "better")][:3]
+    if not changed:
+        changed = ["No change is proven"]
+    return f"{change.summary}. {'. '.join(changed)}."

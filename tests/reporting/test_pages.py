@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 import netperf_lib as npl
 from netperf_lib import terminal
-from netperf_lib.analysis.colours import colours
 from netperf_lib.analysis.lead import Lead
 from netperf_lib.analysis.words import effect, span
 from netperf_lib.data.declaration import declaration, write_deployment
 from netperf_lib.experiment.deployment import Deployment, Host, Proof
 from netperf_lib.experiment.origin import Measured
+from netperf_lib.plots.colours import colours
 from netperf_lib.reporting import blocks
 from netperf_lib.reporting.cover import cover
 from netperf_lib.reporting.summary import Summary

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
+
+import numpy as np
+from matplotlib.colors import to_hex, to_rgb
 
 from ..experiment.placements import PLACEMENTS
 
@@ -61,47 +64,43 @@ def colours(names: Sequence[str]) -> dict[str, tuple[str, str]]:
     >>> colours(["cross-zone", "ppg"]) == {"cross-zone": ("#56b4e9", "^"), "ppg": ("#0072b2", "o")}
     True
     """
-    places = list(PLACEMENTS)
-    styles: dict[str, tuple[str, str]] = {}
+    looks: dict[str, tuple[str, str]] = {}
     for name in names:
-        head, _, others = name.partition(", ")
-        used = (
-            {colour for colour, _ in styles.values()}
-            if len(styles) < MAX_STYLES
-            else set()
-        )
-        for step in count():
-            if head in places:
-                number = zlib.crc32(others.encode()) + step if others else step
-                style = _style(PLACE_STYLES, places.index(head), number)
-            else:
-                style = _style(
-                    SPARE_STYLES,
-                    zlib.crc32(name.encode()) + step,
-                    step // len(SPARE_STYLES),
-                )
-            if style not in styles.values() and (head in places or style[0] not in used):
+        used = {colour for colour, _ in looks.values()}
+        for colour, marker in _candidates(name):
+            free = (colour, marker) not in looks.values()
+            alike = colour in used and _place(name) not in PLACEMENTS
+            if free and (not alike or len(looks) >= MAX_STYLES):
+                looks[name] = colour, marker
                 break
-        styles[name] = style
-    return styles
+    return looks
 
 
-def _style(palette: Sequence[str], rank: int, number: int) -> tuple[str, str]:
+def _place(name: str) -> str:
+    return name.partition(", ")[0]
+
+
+def _candidates(name: str) -> Iterator[tuple[str, str]]:
+    """Looks of a condition: the first one is its own where no other condition has it."""
+    place, _, others = name.partition(", ")
+    if place in PLACEMENTS:
+        rank = list(PLACEMENTS).index(place)
+        first = zlib.crc32(others.encode()) if others else 0
+        for number in count(first):
+            yield _look(PLACE_STYLES, rank, number)
+    first = zlib.crc32(name.encode())
+    for number in count():
+        yield _look(SPARE_STYLES, first + number, number // len(SPARE_STYLES))
+
+
+def _look(palette: Sequence[str], rank: int, number: int) -> tuple[str, str]:
     """A colour of the palette and a marker.
 
     Other numbers are other shades and markers, and 0 is the colour itself.
     """
-    shades = len(SHADES) - 1
-    shade = SHADES[1 + number % shades] if number else SHADES[0]
-    return _shade(palette[rank % len(palette)], shade), MARKERS[
-        (rank + number // shades) % len(MARKERS)
-    ]
-
-
-def _shade(colour: str, share: float) -> str:
-    """A colour mixed with a share of white, or, below 0, of black."""
-    towards = 255 if share > 0 else 0
-    parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return "#" + "".join(
-        f"{round(part + abs(share) * (towards - part)):02x}" for part in parts
-    )
+    turn, shade = divmod(number, len(SHADES) - 1)
+    share = SHADES[shade + 1] if number else 0.0
+    # towards white, or, below 0, towards black
+    mixed = np.array(to_rgb(palette[rank % len(palette)])) * (1 - abs(share))
+    red, green, blue = mixed + max(share, 0.0)
+    return to_hex((red, green, blue)), MARKERS[(rank + turn) % len(MARKERS)]
