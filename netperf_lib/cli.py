@@ -25,10 +25,10 @@ from .errors import (
     as_cell,
     explain,
     naming,
-    say_aloud,
     visible,
 )
 from .experiment.starter import HOST_SOURCES, QUESTIONS, starter
+from .measure import say_aloud
 from .quantities import read_quantity
 
 if TYPE_CHECKING:

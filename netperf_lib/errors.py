@@ -39,11 +39,6 @@ def visible(text: str) -> str:
     return CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
-def say_aloud(text: str) -> None:
-    """Tell the user on standard error."""
-    print(visible(text), file=sys.stderr, flush=True)
-
-
 def as_cell(text: str) -> str:
     """Return the text for a cell of a spreadsheet, which takes ``=…``, ``+…``.
 

@@ -11,11 +11,11 @@ from typing import Protocol, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from ..errors import ExperimentError
-from ..errors import say_aloud as say_aloud
 from ..experiment.deployment import Deployment
 from ..experiment.estimate import Price as Price
 from ..experiment.model import Experiment, Pair
 from ..experiment.yaml import line_of, sentence
+from ..measure import say_aloud as say_aloud
 
 AnyOptions = TypeVar("AnyOptions", bound=BaseModel)
 Say = Callable[[str], None]

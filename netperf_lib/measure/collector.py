@@ -32,12 +32,12 @@ from ..errors import (
     InUseError,
     NetperfError,
     UnreachableError,
-    say_aloud,
 )
 from ..experiment.deployment import Deployment
 from ..experiment.estimate import clock, trial_s
 from ..experiment.model import Trial
 from ..experiment.schedule import Plan, trial_levels
+from . import say_aloud
 from .event_loop import finish
 from .session import HostSession
 from .ssh import MAX_LOGINS

@@ -35,10 +35,10 @@ from netperf_lib.errors import (
     UsageError,
     as_cell,
     of_cell,
-    say_aloud,
     visible,
 )
 from netperf_lib.experiment.yaml import read_experiment
+from netperf_lib.measure import say_aloud
 from netperf_lib.reporting import blocks, fonts, html
 from netperf_lib.reporting.document import combine, document
 from netperf_lib.reporting.pdf import typeset
