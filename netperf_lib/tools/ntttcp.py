@@ -36,8 +36,8 @@ _START = re.compile(
 _COMMAND = re.compile(r"(?i).*\bntttcp(?:\.exe)? .*-[smr]")
 _ROLE = re.compile(r"(?i).*?\bntttcp(?:\.exe)?(?: [^\n]*?)?(?: |/)-([sr])(?![a-z-])")
 """The option of a command that says which end it is: the one after a blank, not within a word."""
-_MEGABYTE = {True: 10**6, False: 2**20}
-"""Bytes of a megabyte, on Linux and on Windows."""
+Figures = dict[str, str]
+"""Texts of the figures by their printed names."""
 
 
 def find_runs(text: str) -> Iterable[int]:
@@ -59,40 +59,42 @@ def read(text: str) -> list[ParsedRun]:
     return [fill_run(ParsedRun(tool=NAME), form, text)]
 
 
-def _figure(figures: dict[str, str], key: str, factor: float = 1) -> Figure:
+def _figure(figures: Figures, key: str, factor: float = 1) -> Figure:
     """Return a figure by its name; `Damaged` if it is missing or no number."""
     text = figures.get(key, "missing")
-    if not re.fullmatch(r"\d+(\.\d+)?", text):
+    m = re.fullmatch(r"(\d+(?:\.\d+)?)(?: seconds|%|([KMGT]?)bps)?", text)
+    if m is None:
         raise Damaged(f"{key!r} is {text}: the log is cut or damaged")
-    return Figure.printed(text, factor)
+    return Figure.printed(m[1], factor * to_bps(1, m[2] or "", "bit"))
 
 
-def _optional(figures: dict[str, str], key: str) -> float | None:
+def _optional(figures: Figures, key: str) -> float | None:
     return None if figures.get(key) in ("-1", "NA") else _figure(figures, key).value
 
 
 def _totals(
-    run: ParsedRun,
-    rate: Figure,
-    size: Figure,
-    seconds: Figure,
-    cpu: float | None,
-    slack: float = 6e-4,
+    run: ParsedRun, figures: Figures, keys: str, rate: float, size: float, slack: float
 ) -> None:
-    """Store the totals under the names of the end that printed them; the share in percent."""
-    if not size.value or not seconds.value or not rate.value:
+    """Store the totals under the names of the end that printed them.
+
+    `keys` name rate, bytes, seconds, retransmits and CPU share; `rate` and `size` are their units.
+    """
+    rate_key, size_key, seconds_key, resent_key, cpu_key = keys.split("|")
+    seconds = _figure(figures, seconds_key)
+    speed, moved = _figure(figures, rate_key, rate), _figure(figures, size_key, size)
+    share = _optional(figures, cpu_key)
+    if not moved.value or not seconds.value or not speed.value:
         raise Damaged("nothing was transferred")
-    if not rate_fits(size, seconds, rate, slack):
-        raise Contradictory(f"bytes in {seconds.value:g} s and {rate.value:g} bit/s")
-    sends = run.test == "sender"
-    run.metrics |= {
-        "throughput_sent_bps" if sends else "throughput_bps": rate.value,
-        "sent_bytes" if sends else "transferred_bytes": round(size.value),
-        "duration_measured_s": seconds.value,
-        "cpu_client_ratio" if sends else "cpu_server_ratio": None
-        if cpu is None
-        else cpu / 100,
-    }
+    if not rate_fits(moved, seconds, speed, slack):
+        raise Contradictory(f"bytes in {seconds.value:g} s and {speed.value:g} bit/s")
+    names = ["throughput_bps", "transferred_bytes", "cpu_server_ratio"]
+    if run.test == "sender":
+        names = ["throughput_sent_bps", "sent_bytes", "cpu_client_ratio"]
+    values = (speed.value, round(moved.value), share and share / 100)
+    run.metrics |= zip(names, values, strict=True)
+    run.metrics["duration_measured_s"] = seconds.value
+    if resent_key in figures:
+        run.metrics["retransmits_count"] = _optional(figures, resent_key)
 
 
 def _document(run: ParsedRun, text: str) -> None:
@@ -102,58 +104,45 @@ def _document(run: ParsedRun, text: str) -> None:
         root = ET.fromstring(inside.lstrip() + end)  # noqa: S314 - it begins with its root
     except ET.ParseError as error:
         raise Damaged(f"the document is cut or damaged: {error}") from None
-    figures: dict[str, str] = {}
+    figures = {"packets_retransmitted": "missing"}
     for leaf in (*root, *root.findall("parameters/*")):
-        key, value = (
-            f"{leaf.tag} {leaf.get('metric', '')}".strip(),
-            (leaf.text or "").strip(),
-        )
-        if figures.setdefault(key, value) != value:
+        key = f"{leaf.tag} {leaf.get('metric', '')}".strip()
+        value = (leaf.text or "").strip()
+        if figures.get(key, "missing") not in (value, "missing"):
             raise Contradictory(f"two different values of {key!r} in the document")
+        figures[key] = value
     run.test = "sender" if root.tag == "ntttcps" else "receiver"
     run.tool_version = root.get("version", "")
-    if "udp" not in figures:
+    protocols = {"False": "tcp", "True": "udp"}
+    protocol = protocols.get(figures.get("udp", ""))
+    if protocol is None:
         raise Damaged("'udp' is missing: the document is damaged")
-    linux, tcp = run.tool_version.endswith("-linux"), figures["udp"] == "False"
-    rate = _figure(figures, "throughput mbps", factor=1e6)
-    again = _figure(figures, "throughput MB/s", factor=8.0 * _MEGABYTE[linux])
-    if not again.agrees(rate, 1e-5):
-        raise Contradictory(f"MB/s and {rate.value:g} bit/s")
+    megabyte, ticks = 2**20, 1000
+    if linux := run.tool_version.endswith("-linux"):
+        megabyte, ticks = 10**6, 1
+    again = _figure(figures, "throughput MB/s", 8.0 * megabyte)
+    if not again.agrees(_figure(figures, "throughput mbps", 1e6), 1e-5):
+        raise Contradictory("MB/s and mbps contradict each other")
+    # UDP never retransmits: its 0 says nothing
+    resent = "packets_retransmitted" if protocol == "tcp" else ""
     cpu = "cpu_busy_all %" if "cpu_busy_all %" in figures else "cpu %"
-    size = _figure(figures, "total_bytes MB", factor=_MEGABYTE[linux])
-    _totals(run, rate, size, _figure(figures, "realtime s"), _optional(figures, cpu))
-    if tcp:  # UDP never retransmits: its 0 says nothing
-        run.metrics["retransmits_count"] = _optional(figures, "packets_retransmitted")
+    keys = f"throughput mbps|total_bytes MB|realtime s|{resent}|{cpu}"
+    _totals(run, figures, keys, 1e6, megabyte, 6e-4)
     if linux and run.test == "sender":
         run.metrics["rtt_loaded_us"] = _optional(figures, "tcp_average_rtt us") or None
     lasted, message = _optional(figures, "run_time"), _optional(figures, "bufferLen")
     run.parameters = {
-        "protocol": {"False": "tcp", "True": "udp"}.get(figures.get("udp", "")),
-        "duration_s": lasted and lasted / (1 if linux else 1000),
+        "protocol": protocol,
+        "duration_s": lasted and lasted / ticks,
         "message_bytes": int(message) if message else None,
     }
 
 
-_LINUX = re.compile(
-    r"""
-    test\ duration\s*:\s*(\d+\.\d\d)\ seconds\s*\n
-    (?s:.*?)total\ bytes\s*:\s*(\d+)\s*\n
-    (?s:.*?)throughput\s*:\s*(\d+\.\d\d)([KMGT]?)bps\s*\n
-    (?:(?s:.*?)retrans\ segs\s*:\s*(\d+)\s*\n)?
-    (?s:.*?)cpu\ busy\ \(all\)\s*:\s*(\d+\.\d\d)%\s*\n
-    """,
-    re.VERBOSE,
-)
+_ROW = re.compile(r"[ \t]*([a-z][a-z ()/]*?)[ \t]*:[ \t]*(.*)\n")
 _SENDS = re.compile(
     r"connections (?:created|tested)|\bsender: |^\*\*\* sender role", re.MULTILINE
 )
-_LABELS = (
-    "test duration",
-    "total bytes",
-    "throughput",
-    "cpu busy (all)",
-)
-"""The rows of the totals that are read, in printed order."""
+_NO_ROLE = "the log does not tell whether it is the sender's or the receiver's"
 
 
 def _linux(run: ParsedRun, text: str) -> None:
@@ -173,33 +162,17 @@ def _linux(run: ParsedRun, text: str) -> None:
         raise Contradictory(
             "totals of several tests, or of two processes: pass one test per log"
         )
-    if not version and not command and run.test == "receiver":
-        raise Damaged(
-            "the log does not tell whether it is the sender's or the receiver's"
-        )
-    m = _LINUX.search(totals)
-    if m is None:
-        raise Damaged(_unreadable(totals))
-    rate = Figure.printed(m[3], to_bps(1, m[4], "bit"))
-    _totals(run, rate, Figure.printed(m[2]), Figure.printed(m[1]), float(m[6]), 1e-4)
-    if m[5]:
-        run.metrics["retransmits_count"] = int(m[5])
-    elif not re.search(r"\bUDP\b|.*\bntttcp .* -u ", text, re.IGNORECASE):
+    if not (version or command or sends):
+        raise Damaged(_NO_ROLE)
+    figures = dict(reversed(_ROW.findall(totals)))  # the first of each name
+    keys = "throughput|total bytes|test duration|retrans segs|cpu busy (all)"
+    _totals(run, figures, keys, 1, 1, 1e-4)
+    udp = re.search(r"\bUDP\b|.*\bntttcp .* -u ", text, re.IGNORECASE)
+    if "retrans segs" not in figures and not udp:
         # only a test of TCP has the row, and the command may not be there
         run.warnings.append(
             "there is no row 'retrans segs': a test of UDP, or it is lost"
         )
-
-
-def _unreadable(totals: str) -> str:
-    """Say which row of the totals is missing, or is not as the tool prints it."""
-    for row in totals.split("\n"):
-        if re.match(r"\W*\*\*\d", row):
-            return f"a row begins with '**', which ntttcp does not print: {row.strip()!r}"
-    gone = [label for label in _LABELS if label not in totals]
-    if gone:
-        return f"{gone[0]!r} is missing: the log is cut or damaged"
-    return "a figure is no number: the log is cut or damaged"
 
 
 _TITLES = (
@@ -214,7 +187,7 @@ _TITLE = re.compile(re.escape(_TITLES).replace(r"\|", "|"))
 def _windows(run: ParsedRun, text: str) -> None:
     version = re.search(r"Copyright Version (\d+\.\d+)", text)
     run.tool_version = version[1] if version else None
-    figures: dict[str, str] = {}
+    figures = {"Retransmits": "missing"}
     rows = [" ".join(row.split()) for row in text.split("\n")[:-1]]  # the last may be cut
     for row, below in zip(rows, rows[2:], strict=False):
         titles, values = _TITLE.findall(row), below.split()
@@ -229,12 +202,7 @@ def _windows(run: ParsedRun, text: str) -> None:
         raise Damaged(complaint or "the log ends before its totals")
     command = _ROLE.match(text)
     if command is None:
-        raise Damaged(
-            "the log does not tell whether it is the sender's or the receiver's"
-        )
+        raise Damaged(_NO_ROLE)
     run.test = "sender" if command[1].lower() == "s" else "receiver"
-    seconds = _figure(figures, "realtime(s)")
-    rate = _figure(figures, "Throughput(MB/s)", factor=8 * 2**20)
-    size = _figure(figures, "Bytes(MEG)", factor=2**20)
-    _totals(run, rate, size, seconds, _optional(figures, "Avg. CPU %"))
-    run.metrics["retransmits_count"] = _optional(figures, "Retransmits")
+    keys = "Throughput(MB/s)|Bytes(MEG)|realtime(s)|Retransmits|Avg. CPU %"
+    _totals(run, figures, keys, 8 * 2**20, 2**20, 6e-4)

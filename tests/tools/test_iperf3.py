@@ -261,12 +261,6 @@ def test_counts_of_the_receiver_that_its_bytes_contradict_are_damage(
 @pytest.mark.parametrize(
     ("change", "status", "words"),
     [
-        (
-            {"lost_percent": 0.7},
-            "partial",
-            "the loss contradicts itself: 400 of 60000 are not 0.7 %",
-        ),
-        ({"lost_percent": None}, "ok", ""),
         ({"jitter_ms": None}, "partial", "a figure is missing"),
         (
             {"jitter_ms": 0.006},

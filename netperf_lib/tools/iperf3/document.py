@@ -120,48 +120,47 @@ def read_document(doc: Object, *, after: str = "", cut: str = "") -> ParsedRun:
     if not cut and re.match(r'\s*[}\],":]', after) and re.search(r'"\w+"\s*:', after):
         cut = "the document is damaged: figures follow its end"
     printed = ERROR.search(after)
-
-    def fill(run: ParsedRun, doc: Object) -> None:
-        error = str(doc.get("error") or (printed[1] if printed else "")).strip()
-        try:
-            _fill(run, doc, error or cut)
-        except (AttributeError, KeyError, TypeError) as wrong:
-            lacking = f"a figure is missing, or none that iperf3 prints: {wrong}"
-            raise Damaged(error or cut or lacking) from None
-        finally:
-            if doc.get("end") and not error:
-                run.status = "partial"
-
-    return fill_run(ParsedRun(tool=NAME), fill, doc)
+    error = str(doc.get("error") or (printed[1] if printed else "")).strip()
+    run = ParsedRun(tool=NAME)
+    if doc.get("end") and not error:
+        run.status = "partial"
+    return fill_run(run, _fill, (doc, error or cut))
 
 
-def _fill(run: ParsedRun, doc: Object, error: str) -> None:
+def _fill(run: ParsedRun, log: tuple[Object, str]) -> None:
+    doc, error = log
+    try:
+        _take(run, doc, error)
+    except (AttributeError, KeyError, TypeError) as wrong:
+        lacking = f"a figure is missing, or none that iperf3 prints: {wrong}"
+        raise Damaged(error or lacking) from None
+
+
+def _take(run: ParsedRun, doc: Object, error: str) -> None:
     start, end = doc.get("start") or {}, doc.get("end") or {}
-    test, steps = start.get("test_start") or {}, doc.get("intervals") or []
+    test = start.get("test_start") or {}
     serving = "accepted_connection" in start
     both = any(key.endswith("_bidir_reverse") for key in end)
     run.tool_version = (start.get("version") or "").removeprefix("iperf").strip() or None
     run.test = (test.get("protocol") or "").lower() or None
     run.parameters = _parameters(start, test, end, both=both) | {"protocol": run.test}
-    intervals = [one["streams"] for one in steps]
-    sums = [
-        one[name] for one in steps for name in ("sum", "sum_bidir_reverse") if name in one
-    ]
-    rows = [row for one in intervals for row in one]
-    run.intervals = _columns(
-        rows, sums, serving=serving, reverse=bool(test.get("reverse"))
-    )
-    run.status = "partial" if rows or sums else "failed"
+    rows: list[Object] = []
+    sums: list[Object] = []
+    steps = doc.get("intervals") or []
+    for step in steps:
+        rows += step["streams"]
+        sums += [step[name] for name in ("sum", "sum_bidir_reverse") if name in step]
+    # before 3.6 a row does not say who sends: a test has one direction
+    sends = serving == bool(test.get("reverse"))
+    run.intervals = _columns(rows, sums, serving=serving, sends=sends)
+    if rows or sums:
+        run.status = "partial"
     if error:
         raise Damaged(error)
     streams = end.get("streams") or []
-    for stream in streams:
-        stream["sender"] = stream.get("sender") or stream.get("udp")
-        if not stream["sender"]:
-            raise Contradictory(
-                "a stream of the result has no figures, which contradicts it"
-            )
-    senders = [stream["sender"] for stream in streams]
+    senders = [stream.get("sender") or stream.get("udp") for stream in streams]
+    if not all(senders):
+        raise Contradictory("a stream of the result has no figures, which contradicts it")
     for alike in (rows, sums, senders):
         _refuse_gaps(alike)
     if not both and len({one.get("sender") for one in senders}) > 1:
@@ -176,25 +175,23 @@ def _fill(run: ParsedRun, doc: Object, error: str) -> None:
     for word, suffix in (("", ""), ("_reverse", "_bidir_reverse"))[: 1 + both]:
         # with --bidir the client's own streams are the first ones, as seen from this end
         own = (None, (word == "") != serving)
-        each = [
-            stream
-            for stream in streams
-            if not both or stream["sender"].get("sender") in own
+        way = [
+            (sender, stream)
+            for sender, stream in zip(senders, streams, strict=True)
+            if not both or sender.get("sender") in own
         ]
-        totals = [
-            end.get(f"{name}{suffix}") or {}
-            for name in ("sum", "sum_sent", "sum_received")
-        ]
-        _one_way(run, test, totals, each, word, serving=serving)
+        totals = [end.get(name + suffix) or {} for name in _SUMS]
+        _one_way(run, test, totals, way, word, serving=serving)
         # with --bidir the local kernel knows only the data sent from this end
         if not word and not (both and serving):
-            _path(run, intervals, [stream["sender"] for stream in each])
+            _path(run, rows, len(steps), [sender for sender, _ in way])
     _cpu(run, end.get("cpu_utilization_percent") or {}, serving=serving)
     add_cpu_costs(run.metrics)
     if not any(value is not None for value in run.metrics.values()):
         raise Damaged("the result has no figures")
 
 
+_SUMS = ("sum", "sum_sent", "sum_received")
 _STATED = {
     "streams": "num_streams",
     "message_bytes": "blksize",
@@ -204,7 +201,9 @@ _STATED = {
 
 
 def _parameters(start: Object, test: Object, end: Object, *, both: bool) -> Object:
-    parameters: Object = {name: count(test.get(key)) for name, key in _STATED.items()}
+    parameters: Object = {}
+    for name, key in _STATED.items():
+        parameters[name] = count(test.get(key))
     parameters["duration_s"] = parameters["duration_s"] or None
     parameters["tcp_buffer_bytes"] = count(start.get("sock_bufsize")) or None
     algorithm = end.get("sender_tcp_congestion") or end.get("receiver_tcp_congestion")
@@ -219,58 +218,62 @@ def _parameters(start: Object, test: Object, end: Object, *, both: bool) -> Obje
     return parameters
 
 
-_COUNTED = {
-    "retransmits_count": "retransmits",
-    "rtt_loaded_us": "rtt",
-    "cwnd_bytes": "snd_cwnd",
-}
-
-
 def _columns(
-    rows: list[Object], sums: list[Object], *, serving: bool, reverse: bool
+    rows: list[Object], sums: list[Object], *, serving: bool, sends: bool
 ) -> Columns:
-    """Return the table of intervals (`ParsedRun.intervals`): streams in time order, then sums."""
+    """Return the table of intervals (`ParsedRun.intervals`): streams in time order, then sums.
+
+    `sends` says of rows that do not whether this end sends.
+    """
     every = [*rows, *sums]
+    if not every:
+        return {}
+    cells = []
     for row in every:
-        rate = row["bits_per_second"] * row["seconds"]
-        off = abs(8 * row["bytes"] - rate)
-        if row["end"] < row["start"] or off > _TOLERANCE * rate + 8e-6 * row["bytes"]:
+        rate, seconds, size = row["bits_per_second"], row["seconds"], row["bytes"]
+        off = abs(8 * size - rate * seconds)
+        if row["end"] < row["start"] or off > _TOLERANCE * rate * seconds + 8e-6 * size:
             raise Contradictory(
                 f"the figures of an interval contradict each other: {row}"
             )
-    # before 3.6 a row does not say who sends: a test has one direction
-    default = reverse if serving else not reverse
-    forward = [row.get("sender", default) is not serving for row in every]
-    table: dict[str, list[Any]] = {
-        "stream": [count(row["socket"]) for row in rows] + [-1] * len(sums),
-        "direction": ["forward" if way else "reverse" for way in forward],
-        "start_s": [row["start"] for row in every],
-        "end_s": [row["end"] for row in every],
-        "omitted": [row.get("omitted") is True for row in every],
-        # a rate over no time is meaningless
-        "throughput_bps": [
-            r["bits_per_second"] if r["seconds"] >= 1e-6 else None for r in every
-        ],
-    }
-    for name, key in _COUNTED.items():
-        table[name] = [count(row.get(key)) for row in every]
-    table["rtt_loaded_us"] = [rtt or None for rtt in table["rtt_loaded_us"]]
-    return table if every else {}
+        cells.append(
+            (
+                "reverse" if row.get("sender", sends) is serving else "forward",
+                row["start"],
+                row["end"],
+                row.get("omitted") is True,
+                # a rate over no time is meaningless
+                rate if seconds >= 1e-6 else None,
+                count(row.get("retransmits")),
+                count(row.get("rtt")) or None,
+                count(row.get("snd_cwnd")),
+            )
+        )
+    numbers = [count(row["socket"]) for row in rows] + [-1] * len(sums)
+    columns = map(list, zip(*cells, strict=True))
+    return {"stream": numbers, **dict(zip(_COLUMNS, columns, strict=True))}
+
+
+_COLUMNS = (
+    "direction start_s end_s omitted throughput_bps retransmits_count rtt_loaded_us cwnd_bytes"
+).split()
+Way = list[tuple[Object, Object]]
+"""The streams of one direction: what the sender says of each, and all that is said of it."""
 
 
 def _one_way(
     run: ParsedRun,
     test: Object,
     totals: list[Object],
-    streams: list[Object],
+    streams: Way,
     word: str,
     *,
     serving: bool,
 ) -> None:
     """Take the metrics of one direction."""
     overall, sent, received = totals
-    senders = [stream["sender"] for stream in streams]
-    udp = test.get("protocol") == "UDP" or any("udp" in stream for stream in streams)
+    senders = [sender for sender, _ in streams]
+    udp = test.get("protocol") == "UDP" or any("udp" in stream for _, stream in streams)
     if bool(sent) != bool(received) or not (udp or received):
         raise Contradictory(
             "sum_sent or sum_received is missing, although the test is over"
@@ -287,52 +290,52 @@ def _one_way(
             sent = overall
             run.warnings.append("this version prints no receiver's throughput for UDP")
     _rates(run, sent, senders, f"{word}_sent_bps", f"sent{word}_bytes")
-    receivers = [] if udp else [stream["receiver"] for stream in streams]
+    receivers = [] if udp else [stream["receiver"] for _, stream in streams]
     length = _rates(run, received, receivers, f"{word}_bps", f"transferred{word}_bytes")
     if not word:
         run.metrics["duration_measured_s"] = length
     if received and not received["bytes"] and not sends:
         raise Contradictory("the receiver's figures are missing, although data were sent")
-    if f"throughput{word}_sent_bps" in run.metrics:
-        if (
-            run.test == "tcp"
-            and len({"retransmits" in one for one in (sent, *senders)}) > 1
-        ):
-            raise Contradictory("the retransmits of the sum or of a stream are missing")
-        resent = count(sent.get("retransmits"))
-        each = added(count(one.get("retransmits")) for one in senders)
-        if resent is not None and each not in (None, resent):
-            raise Contradictory(
-                f"the retransmits contradict each other: {resent} and {each}"
-            )
-        run.metrics[f"retransmits{word}_count"] = resent
+    if f"throughput{word}_sent_bps" not in run.metrics:
+        return
+    if run.test == "tcp" and len({"retransmits" in one for one in (sent, *senders)}) > 1:
+        raise Contradictory("the retransmits of the sum or of a stream are missing")
+    resent = count(sent.get("retransmits"))
+    if resent is not None and _added(senders, "retransmits") not in (None, resent):
+        raise Contradictory("the retransmits contradict those of the streams")
+    run.metrics[f"retransmits{word}_count"] = resent
+
+
+def _added(rows: list[Object], key: str) -> float | None:
+    """Return the sum of a counter; None if one is unknown."""
+    return added(count(row.get(key)) for row in rows)
 
 
 def _rates(
     run: ParsedRun, total: Object, parts: list[Object], rate_name: str, bytes_name: str
 ) -> float | None:
     """Take a rate and its bytes if they agree; return their duration in seconds."""
-    rate, size = total.get("bits_per_second"), total.get("bytes")
-    if not rate and not size:
+    if not total.get("bits_per_second") and not total.get("bytes"):
         return None
     rate, size = float(total["bits_per_second"]), int(total["bytes"])
-    fits = [
-        length
-        for length in _lengths(total, *parts)
-        if abs(size * 8 - rate * length) <= _TOLERANCE * rate * length
-    ]
-    if not fits or (parts and sum(part["bytes"] for part in parts) != size):
+    for length in _lengths(total, *parts):
+        if abs(size * 8 - rate * length) <= _TOLERANCE * rate * length:
+            break
+    else:
         raise Contradictory(
-            f"the figures of {bytes_name} contradict each other: {size} bytes in "
-            f"{total.get('seconds')} s are not {rate} bit/s, or not those of its streams"
+            f"{size} bytes in {total.get('seconds')} s are not {rate} bit/s"
         )
+    if parts and sum(part["bytes"] for part in parts) != size:
+        raise Contradictory(f"{bytes_name} contradicts the streams")
     run.metrics |= {f"throughput{rate_name}": rate, bytes_name: size}
-    return float(fits[0])
+    return float(length)
 
 
 def _lengths(*rows: Object) -> list[float]:
-    pairs = [(row["seconds"], row["end"] - row["start"]) for row in rows]
-    return [length for pair in pairs for length in pair if length > 0]
+    lengths = []
+    for row in rows:
+        lengths += [row["seconds"], row["end"] - row["start"]]
+    return [length for length in lengths if length > 0]
 
 
 def _datagrams(
@@ -343,40 +346,30 @@ def _datagrams(
     word: str,
     test: Object,
 ) -> None:
+    """Take loss and jitter, as the receiver told them."""
     told = received if "lost_packets" in received else overall
-    lost, arrived, packets = map(
-        count, (told["lost_packets"], told["packets"], overall["packets"])
-    )
-    each = [
-        added(count(s.get(key)) for s in streams) for key in ("lost_packets", "packets")
-    ]
+    lost, arrived = count(told["lost_packets"]), count(told["packets"])
+    packets, jitter = count(overall["packets"]), told["jitter_ms"]
+    each = [_added(streams, "lost_packets"), _added(streams, "packets")]
     # the receiver counts until another moment: what arrived is as many blocks as its bytes
     apart = arrived != packets and not _counted_apart(received, test, packets or 0)
     if (
         apart
         or lost is None
         or packets is None
-        or count(overall["lost_packets"]) != lost
-        or lost > packets
-        or each not in ([lost, packets], [None, None])
+        or each not in ([lost, packets], [None] * 2)
     ):
         raise Contradictory("the counts of packets contradict each other")
+    if count(overall["lost_packets"]) != lost or lost > packets:
+        raise Contradictory("the counts of lost packets contradict each other")
     if not packets:
         return
-    percent = told.get("lost_percent")
-    if percent is not None and abs(percent - 100 * lost / packets) > 1e-3:
-        raise Contradictory(
-            f"the loss contradicts itself: {lost} of {packets} are not {percent} %"
-        )
-    jitter = told["jitter_ms"]
     jitters: list[Any] = [stream.get("jitter_ms", jitter) for stream in streams] or [
         jitter
     ]
-    if (
-        abs(sum(jitters) / len(jitters) - jitter) > 1e-5 * jitter + 1e-9
-        or overall["jitter_ms"] != jitter
-        or jitter > 1e3 * max(_lengths(told, overall))
-    ):
+    off = abs(sum(jitters) / len(jitters) - jitter)
+    impossible = jitter > 1e3 * max(_lengths(told, overall))
+    if off > 1e-5 * jitter + 1e-9 or overall["jitter_ms"] != jitter or impossible:
         raise Contradictory(
             f"a jitter of {jitter} ms is not that of the streams, or impossible"
         )
@@ -388,15 +381,15 @@ def _datagrams(
     }
     if arrived is not None and arrived < packets:
         run.metrics[f"unaccounted{word}_count"] = packets - arrived
-    if not word:
-        lacking = [stream for stream in streams if "out_of_order" not in stream]
-        old = (run.tool_version or "").startswith("3.0")
-        if old and lacking:
-            run.warnings.append("without out_of_order_count: 3.0 does not print it")
-        else:
-            run.metrics["out_of_order_count"] = added(
-                count(stream["out_of_order"]) for stream in streams
-            )
+    if word:
+        return
+    known = all("out_of_order" in stream for stream in streams)
+    if not known and (run.tool_version or "").startswith("3.0"):
+        run.warnings.append("without out_of_order_count: 3.0 does not print it")
+    elif not known:
+        raise Damaged("a figure is missing: 'out_of_order'")
+    else:
+        run.metrics["out_of_order_count"] = _added(streams, "out_of_order")
 
 
 def _counted_apart(received: Object, test: Object, sent: int) -> bool:
@@ -416,41 +409,51 @@ def _counted_apart(received: Object, test: Object, sent: int) -> bool:
     return 0 <= lost <= min(arrived, sent) and (apart == 0 or bool(near))
 
 
-def _path(run: ParsedRun, intervals: list[list[Object]], senders: list[Object]) -> None:
+def _path(
+    run: ParsedRun, rows: list[Object], intervals: int, senders: list[Object]
+) -> None:
     """Take round trips under load and congestion windows, as the kernel of the `senders` says."""
+    streams: dict[int, list[Object]] = {}
+    for row in rows:
+        streams.setdefault(row["socket"], []).append(row)
     rtts: list[int] = []
     windows: list[list[Any]] = []
     for sender in senders:
-        rows = [
-            row for one in intervals for row in one if row["socket"] == sender["socket"]
-        ]
-        if not rows:
+        if not rows or sender["socket"] not in streams:
             return
-        kept = [row for row in rows if row.get("omitted") is not True]
+        steps = streams[sender["socket"]]
+        kept = [row for row in steps if row.get("omitted") is not True]
         gaps = [abs(b["start"] - a["end"]) > 0.011 for a, b in pairwise(kept)]
-        if len(rows) != len(intervals) or any(gaps):
+        if len(steps) != intervals or any(gaps):
             raise Contradictory("an interval of a stream is missing")
-        # iperf3's own mean, minimum and maximum include the omitted seconds
-        trips, own = (
-            [count(row.get("rtt")) or 0 for row in part] for part in (rows, kept)
-        )
-        sizes = [count(row.get("snd_cwnd")) or 0 for row in rows]
-        told = [sender.get(key) for key in ("min_rtt", "max_rtt", "max_snd_cwnd")]
-        means = [sum(part) // len(part) for part in (trips, own) if part]
-        wrong = any(trips) and (
-            told[:2] != [min(trips), max(trips)] or sender["mean_rtt"] not in means
-        )
-        if wrong or (
-            any(sizes) and (not all(sizes) or told[2] not in (None, max(sizes)))
-        ):
+        if not _agrees(sender, steps, kept):
             run.warnings.append(
                 "round-trip times or congestion windows contradict each other, and are left out"
             )
             return
-        rtts += own if any(trips) else []
+        rtts += [row["rtt"] for row in kept if count(row.get("rtt"))]
+        sizes = [count(row.get("snd_cwnd")) for row in kept]
         if any(sizes):
-            windows.append([count(row.get("snd_cwnd")) for row in kept])
+            windows.append(sizes)
     add_path(run.metrics, rtts, windows)
+
+
+def _agrees(sender: Object, steps: list[Object], kept: list[Object]) -> bool:
+    """Return whether iperf3's own figures of a connection are those of its intervals."""
+    sizes = [count(row.get("snd_cwnd")) or 0 for row in steps]
+    if any(sizes):
+        most = sender.get("max_snd_cwnd")
+        if 0 in sizes or most not in (None, max(sizes)):
+            return False
+    # its own mean, minimum and maximum include the omitted seconds; the mean may not
+    trips = [count(row.get("rtt")) or 0 for row in steps]
+    if not any(trips):
+        return True
+    ends = sender.get("min_rtt"), sender.get("max_rtt")
+    means = [sum(trips) // len(trips)]
+    if kept:
+        means.append(sum(count(row.get("rtt")) or 0 for row in kept) // len(kept))
+    return ends == (min(trips), max(trips)) and sender["mean_rtt"] in means
 
 
 def _cpu(run: ParsedRun, cpu: Object, *, serving: bool) -> None:
