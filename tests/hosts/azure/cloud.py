@@ -1,4 +1,4 @@
-"""A small Azure Resource Manager: documents with their history, deployments that take time, faults.
+"""A small Azure Resource Manager: documents by id, deployments that take time, faults.
 
 Work takes time on a clock that may be real or a test's own; what is due happens when the next
 request comes in. A template's resources are made one after the other, in the order that is worst
@@ -6,7 +6,6 @@ for a template that forgot a dependency. A cloud that lags denies what is young,
 """
 
 import copy
-import math
 import re
 import time
 from dataclasses import dataclass, field
@@ -19,24 +18,14 @@ from . import arm
 SUBSCRIPTION = "5a5a5a5a-0000-4000-8000-000000000001"
 OTHER = "07070707-0000-4000-8000-000000000003"
 """Another subscription of the same user."""
-TENANT = "7e7e7e7e-0000-4000-8000-000000000002"
 BASE = f"/subscriptions/{SUBSCRIPTION}"
-REGIONS = dict.fromkeys(
-    ("westeurope", "northeurope", "eastus", "westus2", "eastasia"), 3
-) | {"westus": 0}
+ZONED = ("westeurope", "northeurope", "eastus", "westus2", "eastasia")
+REGIONS = dict.fromkeys(ZONED, 3) | {"westus": 0}
 """Region to its number of zones."""
 OLD_S, NEW_S = 60, 30
 """How old what is shown may be, and for how long what was made may be denied, in seconds."""
-DEPLOYMENTS = "/providers/Microsoft.Resources/deployments"
-
-
-@dataclass
-class Answer:
-    """Of a request."""
-
-    status: int
-    body: Any = None
-    headers: dict[str, str] = field(default_factory=dict)
+DEPLOYMENTS = "/providers/microsoft.resources/deployments"
+PUBLIC = "203.0.113.0/24"
 
 
 @dataclass
@@ -44,7 +33,7 @@ class Fault:
     """Something that goes wrong.
 
     `at` says where: ``request`` (matched against "METHOD path"), ``validate`` (the name of a VM),
-    ``resource`` ("type name", while a deployment makes it), ``delete`` (a group), ``token``.
+    ``resource`` ("type name", while a deployment makes it), ``delete`` (a group).
     """
 
     at: str
@@ -53,16 +42,15 @@ class Fault:
     code: str = ""
     message: str = ""
     times: int = 1
-    headers: dict[str, str] = field(default_factory=dict)
     body: Any = None
 
 
 class ArmError(Exception):
     """An answer that is an error."""
 
-    def __init__(self, status, code, message, details=(), headers=None):
+    def __init__(self, status, code, message, details=()):
         super().__init__(f"{code}: {message}")
-        self.status, self.headers = status, headers or {}
+        self.status = status
         self.error = {"code": code, "message": message, "details": list(details)}
 
 
@@ -73,11 +61,10 @@ def refuse(wrong, code, about="", status=400):
 
 
 @dataclass
-class Deploying:
+class Work:
     """A deployment that runs."""
 
-    where: str
-    left: list[arm.Item]
+    left: dict[str, arm.Item]
     scope: arm.Scope
     template: dict[str, Any]
     due: float
@@ -93,12 +80,11 @@ class Cloud:
 
     def reset(self):
         """Forget everything."""
-        self.versions = {}
-        """Every document that there was: id to times and contents, None where it was deleted."""
-        self.deploying, self.ending, self.kept = {}, {}, {}
-        """What runs; groups that are being deleted, and ids that cannot be yet: until when."""
-        self.faults, self.requests = [], []
-        self.limits, self.stopped = {}, set()
+        self.docs, self.history, self.work = {}, [], {}
+        """Documents by id in lower case, as they are and as they were; what runs."""
+        self.ending, self.kept, self.leases = {}, {}, {}
+        """Groups that are deleted, and ids that cannot be yet: until when; addresses."""
+        self.faults, self.requests, self.stopped = [], [], set()
         self.moment = None
         """When what is being done was due."""
         self.lag = None
@@ -106,66 +92,63 @@ class Cloud:
         self.scattered = False
         """Proximity placement groups do not keep their members together."""
 
-    # documents
-
     def write(self, where, document):
-        """Add a version; None deletes."""
-        versions = self.versions.setdefault(where.lower(), [])
+        """Change a document; None deletes."""
+        self.docs = {k: v for k, v in self.docs.items() if k != where.lower()}
+        if document is not None:
+            self.docs[where.lower()] = copy.deepcopy(document)
         now = self.clock() if self.moment is None else self.moment
-        versions.append((now, copy.deepcopy(document)))
+        self.history = [*self.history[-200:], (now, self.docs)]
 
-    def read(self, where, until=math.inf):
-        """The document that there was at a time, or None."""
-        past = [
-            made for when, made in self.versions.get(where.lower(), ()) if when <= until
-        ]
-        return past[-1] if past else None
+    def read(self, where):
+        """A document, or None."""
+        return self.docs.get(where.lower())
 
-    def within(self, prefix, until=math.inf):
-        """All documents whose ids begin so."""
-        begin = prefix.lower()
-        found = {w: self.read(w, until) for w in self.versions if w.startswith(begin)}
-        return {where: made for where, made in found.items() if made is not None}
+    def seen(self):
+        """The documents as somebody sees them who looks."""
+        if not self.lag or self.lag.random() > 0.6:
+            return self.docs
+        then = self.clock() - self.lag.uniform(0, OLD_S)
+        past = [docs for when, docs in self.history if when <= then]
+        return past[-1] if past else {}
+
+    def change(self, where, **properties):
+        """Change some properties."""
+        document = self.read(where)
+        self.write(where, document | {"properties": document["properties"] | properties})
 
     @property
     def groups(self):
         """Groups by name."""
-        found = self.within(f"{BASE}/resourcegroups/")
-        return {g["name"].lower(): g for w, g in found.items() if "/providers/" not in w}
+        return {d["name"].lower(): d for w, d in self.docs.items() if w.count("/") == 4}
 
     @property
     def resources(self):
         """Resources by id."""
-        found = self.within(f"{BASE}/resourcegroups/")
-        own = DEPLOYMENTS.lower()
-        return {w: r for w, r in found.items() if "/providers/" in w and own not in w}
+        found = {w: d for w, d in self.docs.items() if w.count("/") > 4}
+        return {w: d for w, d in found.items() if DEPLOYMENTS not in w}
 
     def names(self, kind):
         """Names of all resources of a type, sorted."""
-        every = self.resources.values()
-        return sorted(r["name"] for r in every if r["type"].lower() == kind.lower())
+        return sorted(r["name"] for r in self.resources.values() if r["type"] == kind)
 
     def get(self, kind, name):
         """One resource."""
-        every = self.resources.values()
-        alike = (r for r in every if r["type"].lower() == kind.lower())
+        alike = (r for r in self.resources.values() if r["type"] == kind)
         return next(r for r in alike if r["name"] == name)
-
-    # time
 
     def settle(self):
         """Let everything that is under way come to its end."""
-        self._advance(math.inf)
+        self._advance(float("inf"))
 
     def _advance(self, now):
         while True:
-            due = [(d.due, 0, where) for where, d in self.deploying.items()]
-            due += [(when, 1, group) for group, when in self.ending.items()]
-            when, is_end, what = min(due, default=(math.inf, 0, ""))
-            if not what or when > now:
+            due = {w: work.due for w, work in self.work.items()} | self.ending
+            where = min(due, key=due.get, default=None)
+            if where is None or due[where] > now:
                 return
-            self.moment = when
-            (self._end if is_end else self._step)(what)
+            self.moment = due[where]
+            (self._end if where in self.ending else self._step)(where)
             self.moment = None
 
     def _fault(self, at, text):
@@ -175,443 +158,317 @@ class Cloud:
                 return fault
         return None
 
-    def _fail(self, at, text):
-        if fault := self._fault(at, text):
-            raise ArmError(fault.status, fault.code, fault.message, (), fault.headers)
-
-    # requests
-
     def request(self, method, path, query=None, body=None):
-        """Answer a request; paths are taken in any case and with doubled slashes."""
+        """Answer a request with a status and a document."""
         path = re.sub(r"/{2,}", "/", unquote(path)).rstrip("/")
         self.requests.append(f"{method} {path}")
         self._advance(self.clock())
         try:
             fault = self._fault("request", f"{method} {path}")
             if fault and fault.body is not None:
-                return Answer(fault.status, fault.body, fault.headers)
+                return fault.status, fault.body
             if fault:
-                raise ArmError(fault.status, fault.code, fault.message, (), fault.headers)
-            status, answer = self._route(method, path, query or {}, body)
+                raise ArmError(fault.status, fault.code, fault.message)
+            return self._route(method, path, query or {}, body)
         except ArmError as error:
-            return Answer(error.status, {"error": error.error}, error.headers)
-        return Answer(status, answer)
+            return error.status, {"error": error.error}
 
     def _route(self, method, path, query, body):
-        parts = re.fullmatch(
-            r"/subscriptions/([^/]+)(/resourcegroups/([^/]+))?(/.*)?", path, re.I
-        )
-        refuse(not parts, "NotFound", path, 404)
-        identity, in_group, group, tail = *parts.groups()[:3], parts[4] or ""
-        low = tail.lower()
-        if low == "/locations":
-            return 200, {"value": list(_locations(shift=identity.lower() == OTHER))}
-        refuse(identity.lower() != SUBSCRIPTION, "SubscriptionNotFound", identity, 404)
-        until = math.inf
-        if self.lag and method == "GET" and self.lag.random() < 0.6:
-            until = self.clock() - self.lag.uniform(0, OLD_S)
-        if in_group:
-            return self._in_group(method, group, tail, query, body, until)
-        if low == "/resourcegroups":
-            return 200, {"value": self._tagged(query, until)}
-        if low.endswith("/usages"):
-            return 200, {"value": list(self._usages(low.split("/")[-2]))}
-        refuse(not low.startswith(DEPLOYMENTS.lower()), "NotFound", path, 404)
-        return 200, self._rehearse(tail.split("/")[-2], body)
+        form = r"/subscriptions/([^/]+)(?:/resourcegroups/([^/]+))?(/.*)?"
+        identity, group, tail = re.fullmatch(form, path, re.I).groups(default="")
+        if tail.lower() == "/locations":
+            return 200, {"value": list(_locations(identity == OTHER))}
+        refuse(identity != SUBSCRIPTION, "SubscriptionNotFound", identity, 404)
+        if group:
+            return self._in_group(method, group, tail, query, body)
+        if tail.lower() != "/resourcegroups":
+            return 200, self._rehearse(tail.split("/")[-2], body)
+        tag = re.search(r"tagName eq '([^']*)'", query.get("$filter", ""))
+        groups = [d for w, d in self.seen().items() if w.count("/") == 4]
+        return 200, {"value": [g for g in groups if not tag or tag[1] in g["tags"]]}
 
-    def _in_group(self, method, group, tail, query, body, until):
-        home = f"{BASE}/resourceGroups/{group}"
+    def _in_group(self, method, name, tail, query, body):
+        home, now = f"{BASE}/resourceGroups/{name}", self.clock()
+        docs = self.seen() if method == "GET" else self.docs
+        group = docs.get(home.lower())
+        state = group and group["properties"]["provisioningState"]
+        refuse(
+            method == "PUT" and state == "Deleting",
+            "ResourceGroupBeingDeleted",
+            name,
+            409,
+        )
         if method == "PUT" and not tail:
-            return self._put_group(home, group, body)
-        made = [when for when, _ in self.versions.get(home.lower(), ())]
-        young = self.lag and made and self.clock() - made[0] < NEW_S
-        there = self.read(home, until)
-        hidden = young and method != "GET" and self.lag.random() < 0.5
-        refuse(there is None or hidden, "ResourceGroupNotFound", group, 404)
+            refuse(
+                not re.fullmatch(r"[\w.()-]{0,89}[\w()-]", name), "InvalidResourceGroup"
+            )
+            refuse(
+                body["location"] not in REGIONS, "LocationNotAvailableForResourceGroup"
+            )
+            made = {
+                "id": home,
+                "name": name,
+                "properties": {"provisioningState": "Succeeded"},
+            }
+            made |= {"_made": now, "tags": {}} | (group or {}) | body
+            self.write(home, made)
+            return 201, made
+        young = self.lag and group and method != "GET" and now - group["_made"] < NEW_S
+        hidden = young and self.lag.random() < 0.5
+        refuse(group is None or hidden, "ResourceGroupNotFound", name, 404)
         if method == "DELETE":
-            return self._delete(home, there)
+            self.change(home, provisioningState="Deleting")
+            for where in [w for w in self.work if w.startswith(home.lower())]:
+                self._close(where, "Canceled")
+            self.ending[home.lower()] = now + 3 * self.step_s
+            return 202, None
         if not tail:
-            return 200, there
-        deleting = there["properties"]["provisioningState"] == "Deleting"
-        refuse(method == "PUT" and deleting, "ResourceGroupBeingDeleted", group, 409)
-        if tail.lower().startswith(DEPLOYMENTS.lower()):
-            name, _, verb = tail[len(DEPLOYMENTS) + 1 :].partition("/")
-            where = f"{home}{DEPLOYMENTS}/{name}"
-            return self._deployment(method, where, name, verb, body, until)
-        return 200, self._look(home + tail, query, until)
-
-    def _tagged(self, query, until):
-        wanted = re.search(r"tagName eq '([^']*)'", query.get("$filter", ""))
-        found = self.within(f"{BASE}/resourcegroups/", until)
-        groups = [g for w, g in found.items() if "/providers/" not in w]
-        return [g for g in groups if not wanted or wanted[1] in g["tags"]]
-
-    def _usages(self, region):
-        here = [r for r in self.resources.values() if r.get("location") == region]
-        used = sum(r["type"].endswith("/publicIPAddresses") for r in here)
-        for name in ("PublicIPAddresses", "IPv4StandardSkuPublicIpAddresses"):
-            limit = self.limits.get((region, name), 350)
-            words = {"value": name, "localizedValue": name}
-            yield {"currentValue": used, "limit": limit, "unit": "Count", "name": words}
-
-    # groups
-
-    def _put_group(self, home, name, body):
-        before = self.read(home)
-        ending = before and before["properties"]["provisioningState"] == "Deleting"
-        refuse(ending, "ResourceGroupBeingDeleted", name, 409)
-        refuse(
-            body["location"] not in REGIONS, "LocationNotAvailableForResourceGroup", name
-        )
-        refuse(
-            not re.fullmatch(r"[\w.()-]{0,89}[\w()-]", name), "InvalidResourceGroup", name
-        )
-        made = {"id": home, "name": name, "type": "Microsoft.Resources/resourceGroups"}
-        made |= {"location": body["location"], "tags": body.get("tags") or {}}
-        made["properties"] = {"provisioningState": "Succeeded"}
-        self.write(home, made)
-        return 200 if before else 201, made
-
-    def _delete(self, home, group):
-        group = copy.deepcopy(group)
-        group["properties"]["provisioningState"] = "Deleting"
-        self.write(home, group)
-        for where in [w for w in self.deploying if w.startswith(f"{home}/".lower())]:
-            self._close(where, "Canceled")
-        self.ending[home.lower()] = self.clock() + 3 * self.step_s
-        return 202, None
+            return 200, group
+        where = f"{home}{tail}"
+        if tail.lower().startswith(DEPLOYMENTS) and method != "GET":
+            return self._deploy(method, where, group, body)
+        return 200, self._look(where, query, docs)
 
     def _end(self, home):
         """Delete a group and all in it, unless something refuses."""
         del self.ending[home]
         kept = [w for w, end in self.kept.items() if end > self.clock()]
         if self._fault("delete", home) or any(w.startswith(home) for w in kept):
-            group = copy.deepcopy(self.read(home))
-            group["properties"]["provisioningState"] = "Succeeded"
-            self.write(home, group)
+            self.change(home, provisioningState="Succeeded")
             return
-        for where in [w for w in self.versions if w == home or w.startswith(f"{home}/")]:
+        for where in [w for w in self.docs if f"{w}/".startswith(f"{home}/")]:
             self.write(where, None)
-        gone = self.clock() - OLD_S
-        for where, versions in list(self.versions.items()):
-            when, last = versions[-1]
-            if last is None and when < gone:
-                del self.versions[where]
+            self.leases.pop(where, None)
 
-    # deployments
-
-    def _deployment(self, method, where, name, verb, body, until):
-        low = where.lower()
-        if method == "GET" and not name:
-            return 200, {"value": list(self.within(low, until).values())}
-        if verb == "validate":
-            self._expand(where.split("/")[4], "", body)
-            return 200, {"name": name, "properties": {"provisioningState": "Succeeded"}}
-        if method == "PUT":
-            refuse(low in self.deploying, "DeploymentActive", name, 409)
-            group = self.groups[where.split("/")[4].lower()]
-            scope, items = self._expand(group["name"], group["location"], body)
-            due, template = self.clock() + self.step_s, body["properties"]["template"]
-            self.deploying[low] = Deploying(low, items, scope, template, due)
-            shown = {"id": where, "name": name, "properties": {}}
-            self._show(low, shown, "Accepted")
-            return 201, self.read(low)
-        document = self.read(low, until)
-        refuse(document is None, "DeploymentNotFound", name, 404)
-        if verb == "cancel":
-            refuse(low not in self.deploying, "DeploymentCannotBeCancelled", name, 409)
+    def _deploy(self, method, where, group, body):
+        low, name = where.lower(), where.split("/")[8]
+        if method == "POST" and low.endswith("/cancel"):
+            low = low.removesuffix("/cancel")
+            refuse(low not in self.docs, "DeploymentNotFound", name, 404)
+            refuse(low not in self.work, "DeploymentCannotBeCancelled", name, 409)
             self._close(low, "Canceled")
             return 204, None
-        return 200, document
-
-    def _show(self, where, document, state, **more):
-        document = copy.deepcopy(document)
-        document["properties"] |= {"provisioningState": state, **more}
-        self.write(where, document)
+        scope, items = self._expand(group["id"], body["properties"])
+        shown = {
+            "id": where,
+            "name": name,
+            "properties": {"provisioningState": "Accepted"},
+        }
+        if method == "PUT":
+            refuse(low in self.work, "DeploymentActive", name, 409)
+            template = body["properties"]["template"]
+            self.work[low] = Work(items, scope, template, self.clock() + self.step_s)
+            self.write(low, shown)
+        return 201, shown
 
     def _close(self, where, state, **more):
-        del self.deploying[where]
-        self._show(where, self.read(where), state, **more)
+        del self.work[where]
+        self.change(where, provisioningState=state, **more)
 
-    def _expand(self, group, region, body):
+    def _expand(self, group_id, properties):
         """Scope and resources of a template; ArmError if it is not valid."""
-        given = body["properties"].get("parameters") or {}
-        template = body["properties"]["template"]
-        values = {name: entry["value"] for name, entry in given.items()}
-        unknown = values.keys() - (template.get("parameters") or {}).keys()
+        values = {k: entry["value"] for k, entry in properties["parameters"].items()}
+        unknown = values.keys() - properties["template"]["parameters"].keys()
         refuse(unknown, "InvalidTemplate", f"unknown parameters {unknown}")
-        scope = arm.Scope(SUBSCRIPTION, group, region, values, self.read, zones=REGIONS)
+        scope = arm.Scope(group_id, values, self.read, REGIONS)
         try:
-            items = arm.expand(template, scope)
+            items = scope.expand(properties["template"])
         except arm.TemplateError as error:
             raise ArmError(400, "InvalidTemplate", str(error)) from None
-        vms = [item for item in items if item.type.endswith("Machines")]
-        found = [fault for vm in vms if (fault := self._fault("validate", vm.name))]
-        if found:
-            details = [{"code": f.code, "message": f.message} for f in found]
-            raise ArmError(400, "InvalidTemplateDeployment", "See inner errors.", details)
+        for where in [w for w in items if "/virtualmachines/" in w]:
+            if fault := self._fault("validate", where):
+                detail = {"code": fault.code, "message": fault.message}
+                raise ArmError(400, "InvalidTemplateDeployment", "See inner.", [detail])
         return scope, items
 
     def _rehearse(self, name, body):
         """Check a template that makes a group and deploys into it; tell what it would make."""
-        values = {k: v["value"] for k, v in body["properties"]["parameters"].items()}
+        given = body["properties"]["parameters"]
         group, nested = body["properties"]["template"]["resources"]
         refuse(group["location"] not in REGIONS, "LocationNotAvailableForResourceGroup")
-        scope = arm.Scope(SUBSCRIPTION, "", "", values, self.read)
         inner = nested["properties"]
-        given = {
-            k: {"value": scope.value(v["value"])} for k, v in inner["parameters"].items()
-        }
-        within = {"properties": {"template": inner["template"], "parameters": given}}
-        _, items = self._expand(group["name"], group["location"], within)
-        changes = [{"resourceId": item.id, "changeType": "Create"} for item in items]
+        parameters = {k: given[k] for k in inner["parameters"] if k in given}
+        group_id = f"{BASE}/resourceGroups/{group['name']}"
+        _, items = self._expand(group_id, inner | {"parameters": parameters})
+        changes = [{"resourceId": i.id, "changeType": "Create"} for i in items.values()]
         states = {"provisioningState": "Succeeded", "changes": changes}
         return {"name": name, "status": "Succeeded", "properties": states}
 
     def _step(self, where):
         """Make one more resource."""
-        running = self.deploying[where]
-        running.due += self.step_s
-        waiting = {item.id.lower() for item in running.left} | running.failed.keys()
-        ready = [item for item in running.left if not item.depends & waiting]
-        if not ready:
-            running.left.clear()  # what is left waits for something that failed
-        for item in ready[-1:]:
-            running.left.remove(item)
+        work = self.work[where]
+        work.due += self.step_s
+        waiting = work.left.keys() | work.failed.keys()
+        ready = [w for w, item in work.left.items() if not item.depends & waiting]
+        if ready:
+            item = work.left.pop(ready[-1])
+            kind = item.source["type"]
             try:
-                self._fail("resource", f"{item.type} {item.name}")
-                self.put(item.id, item.evaluate())
-            except (arm.NotYet, arm.TemplateError) as error:
-                code = {"code": "InvalidTemplate", "message": f"{item.name}: {error!r}"}
-                running.failed[item.id.lower()] = code
-            except ArmError as error:
-                running.failed[item.id.lower()] = error.error
-        if running.left:
-            self._show(where, self.read(where), "Running")
-        elif running.failed:
-            causes = list(running.failed.values())
-            wrapped = {
+                fault = self._fault("resource", f"{kind} {item.id.rsplit('/', 1)[1]}")
+                if fault:
+                    raise ArmError(fault.status, fault.code, fault.message)
+                self.put(item.id, work.scope.evaluate(item))
+            except (ArmError, arm.TemplateError) as error:
+                invalid = {"code": "InvalidTemplate", "message": f"{item.id}: {error}"}
+                work.failed[item.id.lower()] = getattr(error, "error", invalid)
+        if ready and work.left:
+            self.change(where, provisioningState="Running")
+        elif work.failed:
+            # what is left waits for something that failed
+            cause = {
                 "code": "ResourceDeploymentFailure",
-                "message": "",
-                "details": causes,
+                "details": [*work.failed.values()],
             }
-            error = {"code": "DeploymentFailed", "message": "", "details": [wrapped]}
+            error = {"code": "DeploymentFailed", "message": "", "details": [cause]}
             self._close(where, "Failed", error=error)
         else:
-            outputs = arm.outputs(running.template, running.scope)
-            self._close(where, "Succeeded", outputs=outputs)
-
-    # resources
+            self._close(where, "Succeeded", outputs=work.scope.outputs(work.template))
 
     def put(self, where, body):
         """Write a resource; ArmError if the rules do not allow it."""
-        parts = where.split("/providers/", 1)[1].split("/")
-        old, parent = self.read(where), where.rsplit("/", 2)[0]
+        space, *parts = where.split("/providers/", 1)[1].split("/")
+        name, kind = parts[-1], parts[-2].lower()
         refuse(
-            len(parts) > 3 and not self.read(parent), "ParentResourceNotFound", where, 404
+            not re.fullmatch(r"[A-Za-z0-9]([\w.-]{0,78}\w)?", name),
+            "InvalidResourceName",
+            name,
         )
-        new = {"id": where, "name": parts[-1], "type": "/".join([parts[0], *parts[1::2]])}
-        new["properties"] = body.get("properties") or {}
+        parent = where.rsplit("/", 2)[0]
+        refuse(
+            len(parts) > 2 and not self.read(parent), "ParentResourceNotFound", where, 404
+        )
+        new = {"id": where, "name": name, "type": "/".join([space, *parts[::2]])}
         new |= {k: body[k] for k in ("tags", "sku", "zones", "location") if k in body}
-        self.write(where, complete(self, copy.deepcopy(new), old))
+        p = new["properties"] = copy.deepcopy(body.get("properties") or {})
+        for target in _references(p):
+            if not target.startswith(f"{where}/"):
+                self.there(target)
+        bad = [z for z in new.get("zones", ()) if int(z) > REGIONS[new["location"]]]
+        refuse(bad, "AvailabilityZoneNotSupported", name)
+        p["provisioningState"] = "Succeeded"
+        if rule := RULES.get(kind):
+            rule(self, new, p, self.read(where))
+        self.write(where, new)
 
-    def _look(self, where, query, until):
-        """A resource, all of a type, or the state of a VM."""
-        if where.lower().endswith("/instanceview"):
+    def there(self, where):
+        """What is referred to: a resource, or a part of one such as a subnet."""
+        if found := self.read(where):
+            return found
+        parent, kind, name = where.rsplit("/", 2)
+        parts = (self.read(parent) or {"properties": {}})["properties"].get(kind, ())
+        found = next((part for part in parts if part["name"] == name), None)
+        refuse(found is None, "InvalidResourceReference", where)
+        return found
+
+    def lease(self, where, network):
+        """An address of a network, always the same; Azure keeps the first ones."""
+        free = map(str, list(ip_network(network).hosts())[9:])
+        used = set(self.leases.values())
+        return self.leases.setdefault(
+            where.lower(), next(a for a in free if a not in used)
+        )
+
+    def _look(self, where, query, docs):
+        """A document, all of a type, or the state of a VM."""
+        low = where.lower()
+        if low.endswith("/instanceview"):
             return self._power(where.split("/")[-2])
-        kind = where.split("/providers/", 1)[1].split("/")
-        if len(kind) % 2 == 0:
-            found = self.within(f"{where}/", until).items()
-            return {
-                "value": [
-                    shown(r) for w, r in found if w.rsplit("/", 1)[0] == where.lower()
-                ]
-            }
-        document = self.read(where, until)
-        refuse(document is None, "ResourceNotFound", where, 404)
-        out = shown(document)
+        if len(low.split("/providers/", 1)[1].split("/")) % 2 == 0:
+            alike = [d for w, d in docs.items() if w.rsplit("/", 1)[0] == low]
+            return {"value": [shown(document) for document in alike]}
+        missing = "DeploymentNotFound" if DEPLOYMENTS in low else "ResourceNotFound"
+        refuse(low not in docs, missing, where, 404)
+        out = shown(docs[low])
         if "instanceview" in query.get("$expand", "").lower():
             out["properties"]["instanceView"] = self._power(out["name"])
         if "includeColocationStatus" in query:
-            text = "NotAligned" if self.scattered else "Aligned"
-            status = {"code": f"ColocationStatus/{text}", "displayStatus": text}
-            ids = [
-                {"id": r["id"]}
-                for r in self.resources.values()
-                if where.lower() in _ids(r)
+            status = {"displayStatus": "NotAligned" if self.scattered else "Aligned"}
+            vms = [
+                {"id": w}
+                for w, d in docs.items()
+                if low in map(str.lower, _references(d))
             ]
-            out["properties"] |= {"virtualMachines": ids, "colocationStatus": status}
+            out["properties"] |= {"virtualMachines": vms, "colocationStatus": status}
         return out
 
     def _power(self, name):
         power = "deallocated" if name in self.stopped else "running"
-        texts = {"ProvisioningState/succeeded": "Provisioning succeeded"}
-        texts[f"PowerState/{power}"] = f"VM {power}"
-        return {"statuses": [{"code": c, "displayStatus": t} for c, t in texts.items()]}
+        made = {"code": "ProvisioningState/succeeded", "displayStatus": "Succeeded"}
+        return {
+            "statuses": [
+                made,
+                {"code": f"PowerState/{power}", "displayStatus": f"VM {power}"},
+            ]
+        }
 
 
 def _locations(shift):
     """Regions; zones are mapped differently in each, and in each subscription."""
     for number, (region, zones) in enumerate(REGIONS.items(), shift):
-        zone = [(i + 1, (i + number) % 3 + 1) for i in range(zones)]
-        pairs = [
-            {"logicalZone": f"{a}", "physicalZone": f"{region}-az{b}"} for a, b in zone
-        ]
-        more = {"availabilityZoneMappings": pairs} if pairs else {}
-        yield {"name": region, "displayName": region, "type": "Region"} | more
+        pairs = []
+        for i in range(zones):
+            physical = f"{region}-az{(i + number) % 3 + 1}"
+            pairs.append({"logicalZone": f"{i + 1}", "physicalZone": physical})
+        yield {"name": region, "type": "Region", "availabilityZoneMappings": pairs}
 
 
-def shown(resource):
-    """A resource as it is read: without what is secret."""
-    out = {k: v for k, v in copy.deepcopy(resource).items() if not k.startswith("_")}
-    if ppg := out["properties"].get("proximityPlacementGroup"):
-        # Azure gives its group in capitals
-        ppg["id"] = re.sub(
-            "(?<=/resourceGroups/)[^/]+", lambda m: m[0].upper(), ppg["id"]
-        )
+def shown(document):
+    """A document as it is read: without what is secret, and a group's name in capitals."""
+    out = copy.deepcopy(document)
+    out["properties"].pop("sharedKey", None)
     out["properties"].get("osProfile", {}).pop("customData", None)
+    if ppg := out["properties"].get("proximityPlacementGroup"):
+        ppg["id"] = re.sub(
+            "(?<=Groups/)[^/]+", lambda m: m[0].upper(), ppg["id"], count=1
+        )
     return out
 
 
-# what the resource manager checks and fills in
-
-
 def _references(node):
-    """Ids of other resources in the properties of one."""
-    for entry in node if isinstance(node, list) else ():
-        yield from _references(entry)
-    for key, entry in node.items() if isinstance(node, dict) else ():
+    """Ids of other resources in a resource."""
+    for key, entry in node.items() if isinstance(node, dict) else enumerate(node):
         if key == "id" and "/providers/" in entry:
             yield entry
-        else:
+        elif isinstance(entry, (dict, list)):
             yield from _references(entry)
 
 
-def _ids(resource):
-    return {where.lower() for where in _references(resource["properties"])}
+def _address(cloud, new, p, old):
+    p["ipAddress"] = cloud.lease(new["id"], PUBLIC)
 
 
-def there(cloud, where):
-    """What is referred to: a resource, or a part of one such as a subnet."""
-    if found := cloud.read(where):
-        return found
-    parent, _, name = where.rpartition("/")
-    holder = cloud.read(parent.rpartition("/")[0]) or {"properties": {}}
-    parts = holder["properties"].get(parent.rpartition("/")[2]) or []
-    found = next((part for part in parts if part["name"] == name), None)
-    refuse(found is None, "InvalidResourceReference", where)
-    return found
+def _configurations(cloud, new, p, old):
+    for entry in p.get("ipConfigurations") or p["frontendIPConfigurations"]:
+        inside = entry["properties"]
+        subnet = cloud.there(inside["subnet"]["id"])["properties"]
+        inside["privateIPAddress"] = cloud.lease(new["id"], subnet["addressPrefix"])
+        inside["primary"] = True
 
 
-def _free(cloud, subnet):
-    """A private address, as Azure keeps the first ones."""
-    used = str([r["properties"] for r in cloud.resources.values()])
-    hosts = list(ip_network(subnet["properties"]["addressPrefix"]).hosts())[3:]
-    return next(str(host) for host in hosts if f"'{host}'" not in used)
-
-
-def complete(cloud, new, old):
-    """Check a resource by the rules of its type, and fill in what Azure fills in."""
-    kind, p, zones = (
-        new["type"].rsplit("/", 1)[1].lower(),
-        new["properties"],
-        new.get("zones"),
-    )
-    before = old["properties"] if old else {}
-    name = new["name"]
-    refuse(
-        not re.fullmatch(r"[A-Za-z0-9]([\w.-]{0,78}\w)?", name),
-        "InvalidResourceName",
-        name,
-    )
-    far = kind in ("connections", "virtualnetworkpeerings", "securityrules")
-    for where in _references(p):
-        near = {new.get("location")}
-        if not where.startswith(f"{new['id']}/"):
-            near.add(there(cloud, where).get("location"))
-        refuse(not far and len(near - {None}) > 1, "InvalidResourceReference", where)
-    bad = [z for z in zones or () if int(z) > REGIONS[new["location"]]]
-    refuse(bad, "AvailabilityZoneNotSupported", name)
-    if kind != "proximityplacementgroups":
-        p["provisioningState"] = "Succeeded"
-    if fill := RULES.get(kind):
-        fill(cloud, new, p, before)
-    return new
-
-
-def _address(cloud, new, p, before):
-    used = {r["properties"].get("ipAddress") for r in cloud.resources.values()}
-    free = (f"203.0.113.{i}" for i in range(10, 250))
-    p["ipAddress"] = before.get("ipAddress") or next(a for a in free if a not in used)
-
-
-def _configurations(cloud, new, p, before):
-    for key in ("ipConfigurations", "frontendIPConfigurations"):
-        for entry, past in zip(p.get(key, ()), before.get(key) or [None], strict=False):
-            inside = entry["properties"]
-            subnet = there(cloud, inside["subnet"]["id"])
-            kept = past and past["properties"]["privateIPAddress"]
-            inside["privateIPAddress"] = kept or _free(cloud, subnet)
-            inside["primary"] = True
-    p |= {key: before[key] for key in ("virtualMachine",) if key in before}
-
-
-def _vm(cloud, new, p, before):
-    host = p["osProfile"]["computerName"]
+def _vm(cloud, new, p, old):
+    profile = p["osProfile"]
+    host, data = profile["computerName"], profile["customData"]
     refuse(re.search(r"[_.]|^-|-$", host) or len(host) > 64, "InvalidParameter", host)
-    data = before.get("osProfile", p["osProfile"])["customData"]
-    changed = p["osProfile"]["customData"] != data
-    refuse(changed, "PropertyChangeNotAllowed", new["id"], 409)
+    before = old["properties"]["osProfile"]["customData"] if old else data
+    refuse(data != before, "PropertyChangeNotAllowed", host, 409)
     for entry in p["networkProfile"]["networkInterfaces"]:
-        nic = copy.deepcopy(there(cloud, entry["id"]))
-        nic["properties"]["virtualMachine"] = {"id": new["id"]}
-        cloud.write(nic["id"], nic)
-        given = nic["properties"]["ipConfigurations"][0]["properties"].get(
-            "publicIPAddress"
-        )
-        address = there(cloud, given["id"]) if given else new
+        (inside,) = cloud.there(entry["id"])["properties"]["ipConfigurations"]
+        given = inside["properties"].get("publicIPAddress")
+        address = cloud.there(given["id"]) if given else new
         code = "ComputeResourceZoneConstraintDoesNotMatchPublicIPAddressZoneConstraint"
-        refuse(address.get("zones") != new.get("zones"), code, new["id"])
+        refuse(address.get("zones") != new.get("zones"), code, host)
 
 
-def _gateway(cloud, new, p, before):
-    given = p["ipConfigurations"][0]["properties"]["publicIPAddress"]["id"]
-    bare = REGIONS[new["location"]] and not there(cloud, given).get("zones")
-    refuse(bare, "VmssVpnGatewayPublicIpsMustHaveZonesConfigured", given)
+def _gateway(cloud, new, p, old):
+    address = cloud.there(p["ipConfigurations"][0]["properties"]["publicIPAddress"]["id"])
+    bare = REGIONS[new["location"]] and not address.get("zones")
+    refuse(bare, "VmssVpnGatewayPublicIpsMustHaveZonesConfigured", new["id"])
 
 
-def _connection(cloud, new, p, before):
-    new["_key"] = p.pop("sharedKey")
+def _connection(cloud, new, p, old):
     # printable, without space, hyphen and tilde
-    refuse(
-        not re.fullmatch("[!-,./-}]{1,128}", new["_key"]), "InvalidSharedKey", new["id"]
-    )
-    p["connectionStatus"] = "Unknown"
-    ends = [p[f"virtualNetworkGateway{n}"]["id"] for n in (1, 2)]
-    for other in cloud.resources.values():
-        back = other["properties"]
-        if [back.get(f"virtualNetworkGateway{n}", {}).get("id") for n in (2, 1)] == ends:
-            status = "Connected" if other["_key"] == new["_key"] else "NotConnected"
-            p["connectionStatus"] = status
-            cloud.write(
-                other["id"], other | {"properties": back | {"connectionStatus": status}}
-            )
-
-
-def _peering(cloud, new, p, before):
-    mine = cloud.read(new["id"].rsplit("/", 2)[0])
-    other = there(cloud, p["remoteVirtualNetwork"]["id"])
-    spaces = [
-        h["properties"]["addressSpace"]["addressPrefixes"][0] for h in (mine, other)
-    ]
-    one, two = map(ip_network, spaces)
-    refuse(one.overlaps(two), "VnetAddressSpacesOverlap", new["id"])
-    p["peeringState"] = "Initiated"
-    for back in cloud.within(f"{other['id']}/").values():
-        if back["properties"].get("remoteVirtualNetwork", {}).get("id") == mine["id"]:
-            p["peeringState"] = "Connected"
-            state = back["properties"] | {"peeringState": "Connected"}
-            cloud.write(back["id"], back | {"properties": state})
+    refuse(not re.fullmatch("[!-,./-}]{1,128}", p["sharedKey"]), "InvalidSharedKey")
+    p["connectionStatus"] = "Connected"
 
 
 RULES = {
@@ -621,12 +478,12 @@ RULES = {
     "publicipaddresses": _address,
     "virtualmachines": _vm,
     "virtualnetworkgateways": _gateway,
-    "virtualnetworkpeerings": _peering,
 }
 
 
-def accelerated(cloud, nic):
+def accelerated(cloud, vm):
     """Whether a guest gets a virtual function: newer sizes do whatever the interface asks for."""
-    vm = cloud.read(nic["virtualMachine"]["id"])
-    newer = re.search(r"_v[5-9]$", vm["properties"]["hardwareProfile"]["vmSize"])
+    p = vm["properties"]
+    nic = cloud.read(p["networkProfile"]["networkInterfaces"][0]["id"])["properties"]
+    newer = re.search(r"_v[5-9]$", p["hardwareProfile"]["vmSize"])
     return bool(nic["enableAcceleratedNetworking"] or newer)

@@ -21,63 +21,40 @@ from .direct import Clock, DirectAz
 from .emulator import Emulator
 from .machines import Machines, possible, private_network
 
-PRICES = {
-    "Standard_D4s_v5": 0.2,
-    "Standard_D4s_v4": 0.2,
-    "Standard_D2s_v5": 0.1,
-    "VpnGw1AZ": 0.2,
-    "disk StandardSSD_LRS": 0.0,
-    "public address": 0.0,
-    "nat gateway": 0.0,
-    "load balancer": 0.0,
-    "transfer public-ip": 0.0,
-    "transfer standard-lb": 0.0,
-    "transfer vpn": 0.0,
-}
+FREE = ("disk StandardSSD_LRS", "public address", "nat gateway", "load balancer")
+FREE += ("transfer public-ip", "transfer standard-lb", "transfer vpn")
+PRICES = dict.fromkeys(("Standard_D4s_v5", "Standard_D4s_v4", "VpnGw1AZ"), 0.2)
+PRICES |= {"Standard_D2s_v5": 0.1, **dict.fromkeys(FREE, 0.0)}
 AZ = Path(__file__).resolve().parents[3] / ".venv-azure" / "bin" / "az"
 
 
-def experiment(
-    *pairs,
-    name="probe",
-    budget=None,
-    deployments=1,
-    **options,
-):
+SIZES = ("Standard_D4s_v5", "Standard_D4s_v4", "Standard_D2s_v5")
+
+
+def experiment(*pairs, called="probe", budget=None, deployments=1, **options):
     """An experiment whose pairs are given as "client server placement [off]", with a size that
     can be without."""
     declared, plain = [], {}
     for text in pairs or ("a b same-zone",):
         client, server, placement, *more = text.split()
-        declared.append(
-            {
-                "client": client,
-                "server": server,
-                "placement": placement,
-                "accelerated": more != ["off"],
-            }
-        )
-        plain |= {
-            name: {"vm_size": "Standard_D4s_v4"} for name in (client, server) if more
-        }
-    sizes = ("Standard_D4s_v5", "Standard_D4s_v4", "Standard_D2s_v5")
-    options = {
+        pair = {"client": client, "server": server, "placement": placement}
+        declared.append(pair | {"accelerated": not more})
+        if more:
+            plain |= {name: {"vm_size": SIZES[1]} for name in (client, server)}
+    usual = {
         "region": "westeurope",
         "remote_region": "northeurope",
-        "vm_size": "Standard_D4s_v5",
+        "vm_size": SIZES[0],
         "allow_from": ["192.0.2.7"],
-        "bandwidth_mbps": dict.fromkeys(sizes, 12500),
+        "bandwidth_mbps": dict.fromkeys(SIZES, 12500),
         "prices": PRICES,
-        **options,
-        "vms": plain | options.get("vms", {}),
     }
+    options = usual | options | {"vms": plain | options.get("vms", {})}
+    given = {key: value for key, value in options.items() if value is not None}
     return Experiment.model_validate(
         {
-            "name": name,
-            "hosts": {
-                "source": "azure",
-                "options": {k: v for k, v in options.items() if v is not None},
-            },
+            "name": called,
+            "hosts": {"source": "azure", "options": given},
             "pairs": declared,
             "tests": [{"tool": "qperf", "test": "tcp_lat", "duration_s": 1}],
             "rounds": 10,
@@ -127,14 +104,12 @@ def az(cloud, clock, monkeypatch):
     direct = DirectAz(cloud)
 
     def guests(hosts, **_):
-        out = {}
+        found = {}
         for host in hosts:
-            kind = "Microsoft.Network/networkInterfaces"
-            nic = cloud.get(kind, f"nic-{host.name}")["properties"]
-            out[host.name] = GUEST | {
-                "nic": GUEST["nic"] if accelerated(cloud, nic) else GUEST["nic"][:1]
-            }
-        return out
+            vm = cloud.get("Microsoft.Compute/virtualMachines", host.name)
+            nics = GUEST["nic"] if accelerated(cloud, vm) else GUEST["nic"][:1]
+            found[host.name] = GUEST | {"nic": nics}
+        return found
 
     monkeypatch.setattr(az_module, "_once", direct.once)
     monkeypatch.setattr(az_module, "find_az", lambda: "az")
@@ -243,7 +218,8 @@ def _world(tmp_path_factory):
             ):
                 yield World(cloud, emulator, machines, folder, python)
         finally:
-            machines.close()
+            cloud.reset()
+            machines.follow()
             emulator.close()
 
 

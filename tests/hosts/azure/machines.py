@@ -11,28 +11,27 @@ import ctypes
 import os
 import shutil
 import subprocess
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
 
+from ...sshd import wait_until
 from .cloud import accelerated
 
 SCRIPT = Path(__file__).with_name("machine.sh")
+APART = "unshare --mount --uts --pid --fork --kill-child --mount-proc sh".split()
 CLONE_NEWNET = 0x40000000
-NETWORKS = ("127.0.0.1/8", "203.0.113.1/24", "10.77.0.1/16", "10.1.0.1/24")
+NETWORKS = ("203.0.113.1/24", "10.77.0.1/16", "10.1.0.1/24")
 
 
 def possible():
     """Why it cannot be done here, or None."""
     if os.geteuid() != 0:
         return "network namespaces need root"
-    missing = [
-        t
-        for t in ("ip", "sshd", "unshare", "qperf")
-        if not shutil.which(t, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
-    ]
+    path = os.environ["PATH"] + ":/usr/sbin:/sbin"
+    tools = ("ip", "sshd", "unshare", "qperf")
+    missing = [tool for tool in tools if not shutil.which(tool, path=path)]
     return f"not installed: {', '.join(missing)}" if missing else None
 
 
@@ -45,7 +44,7 @@ def private_network():
             raise OSError(ctypes.get_errno(), "unshare")
         try:
             subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-            for network in NETWORKS[1:]:
+            for network in NETWORKS:
                 subprocess.run(["ip", "address", "add", network, "dev", "lo"], check=True)
             yield
         finally:
@@ -54,15 +53,7 @@ def private_network():
 
 
 class Machines:
-    """Stand-ins for all VMs of a cloud, kept in step with it.
-
-    Parameters
-    ----------
-    cloud : Cloud
-        Its VMs are looked at whenever `follow` is called.
-    folder : Path
-        For the files of the stand-ins.
-    """
+    """Stand-ins for all VMs of a cloud, kept in step with it by `follow`; files are in `folder`."""
 
     def __init__(self, cloud, folder):
         self.cloud, self.folder = cloud, folder
@@ -73,68 +64,41 @@ class Machines:
 
     def follow(self):
         """Start what was made, end what is gone."""
-        vms = {
-            w: r
-            for w, r in self.cloud.resources.items()
-            if r["type"].endswith("/virtualMachines")
-        }
-        for where in [w for w in self.running if w not in vms]:
-            self._end(where)
-        for where, vm in vms.items():
-            if where not in self.running:
-                self._start(where, vm)
+        vms = {w: r for w, r in self.cloud.resources.items() if "/virtualmachines/" in w}
+        for where in self.running.keys() - vms.keys():
+            process = self.running.pop(where)
+            process.kill()  # the first process of its PID namespace: all others go with it
+            process.wait()
+        for where in vms.keys() - self.running.keys():
+            self.running[where] = self._start(vms[where])
 
-    def close(self):
-        """End all."""
-        for where in list(self.running):
-            self._end(where)
-
-    def _end(self, where):
-        process = self.running.pop(where)
-        process.kill()  # the first process of its PID namespace: all others in it go with it
-        process.wait()
-
-    def _start(self, where, vm):
-        resources, p = self.cloud.resources, vm["properties"]
-        nic = resources[p["networkProfile"]["networkInterfaces"][0]["id"].lower()][
-            "properties"
-        ]
-        entry = nic["ipConfigurations"][0]["properties"]
-        public = resources.get((entry.get("publicIPAddress") or {}).get("id", "").lower())
-        address = (
-            public["properties"]["ipAddress"] if public else entry["privateIPAddress"]
-        )
-        profile = p["osProfile"]
+    def _start(self, vm):
+        profile = vm["properties"]["osProfile"]
+        (entry,) = vm["properties"]["networkProfile"]["networkInterfaces"]
+        (inside,) = self.cloud.there(entry["id"])["properties"]["ipConfigurations"]
+        address = inside["properties"]["privateIPAddress"]
+        if public := inside["properties"].get("publicIPAddress"):
+            address = self.cloud.there(public["id"])["properties"]["ipAddress"]
         self.started += 1
         home = self.folder / f"{self.started}-{vm['name']}"
         home.mkdir(parents=True)
         first_start = yaml.safe_load(base64.b64decode(profile["customData"]))
-        trusted = profile["linuxConfiguration"]["ssh"]["publicKeys"][0]["keyData"]
+        (home / "host_key").touch(mode=0o600)
         (home / "host_key").write_text(
             first_start["ssh_keys"]["ed25519_private"], "utf-8"
         )
-        (home / "host_key").chmod(0o600)
+        trusted = profile["linuxConfiguration"]["ssh"]["publicKeys"][0]["keyData"]
         (home / "authorized").write_text(trusted + "\n", "utf-8")
         physical = f"AMS21PRDH{vm['location'][0]}{vm.get('zones', ['0'])[0]}"
-        vf = accelerated(self.cloud, nic) and vm["name"] not in self.without_vf
-        of_vm = (
-            str(home),
-            profile["adminUsername"],
-            address,
-            vm["name"],
-            physical,
-            "vf" * vf,
-        )
-        apart = "unshare --mount --uts --pid --fork --kill-child --mount-proc sh".split()
-        with (home / "log").open("wb") as log:
-            self.running[where] = subprocess.Popen(
-                [*apart, str(SCRIPT), *of_vm],
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
+        has_vf = accelerated(self.cloud, vm) and vm["name"] not in self.without_vf
+        words = [str(home), profile["adminUsername"], address, vm["name"], physical]
+        command = [*APART, str(SCRIPT), *words, "vf" * has_vf]
+        log = home / "log"
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                command, stdout=out, stderr=out, start_new_session=True
             )
-        for _ in range(100):
-            listens = b"Server listening" in (home / "log").read_bytes()
-            if listens or self.running[where].poll() is not None:
-                break
-            time.sleep(0.02)
+        wait_until(
+            lambda: b"listening" in log.read_bytes() or process.poll() is not None, 5
+        )
+        return process

@@ -19,11 +19,9 @@ from netperf_lib.hosts.azure.failures import AzError
 
 from ...conftest import REPO
 from . import test_real
-from .cloud import BASE, SUBSCRIPTION
+from .cloud import BASE, SUBSCRIPTION, Fault
 from .conftest import PRICES, experiment, nothing_is_left
 from .direct import DirectAz
-from .emulator import logout
-from .recordings import fault
 from .test_checks import SUBJECTS
 from .test_place import EVERY, outside
 from .transcript import program, typed, whole_way
@@ -177,8 +175,8 @@ def missing(wanted, got, where=""):
 
 def test_passing_trouble_is_got_over(world, tmp_path):
     world.cloud.faults += [
-        fault("503-empty-put", match="PUT .*resourcegroups/[^/]*$", times=2),
-        fault("429-resource", match="PUT .*deployments/npl-1$", times=2),
+        Fault("request", "PUT .*resourcegroups/[^/]*$", 503, times=2, body=""),
+        Fault("request", "PUT .*deployments/npl-1$", 429, "TooManyRequests", times=2),
     ]
     declared = experiment(**world.options())
     assert len(azure.up(declared, number=1, state=tmp_path).hosts) == 2
@@ -188,7 +186,7 @@ def test_passing_trouble_is_got_over(world, tmp_path):
 
 
 def test_nobody_logged_in(world, tmp_path):
-    logout(world.folder / "emulator" / "az")
+    world.emulator.logout()
     with pytest.raises(AzError, match="nobody is logged in to az; run `az login`"):
         azure.up(experiment(**world.options()), number=1, state=tmp_path)
     assert not world.cloud.groups

@@ -51,13 +51,13 @@ def test_its_template_fits_the_schemas_of_azure(name, tmp_path):
     given = parameters(load_experiment(SHIPPED[name]), tmp_path)
     values = {name: entry["value"] for name, entry in given.items()}
     there = {"properties": {"ipAddress": "203.0.113.9"}}
-    scope = arm.Scope("s", "g", "westeurope", values, lambda _: there, zones=REGIONS)
-    resources = [
-        item.evaluate()
-        for item in arm.expand(json.loads(azure.template.template_text()), scope)
-    ]
-    assert len(resources) > 10
-    assert [problem for r in resources for problem in schemas.wrong(r)] == []
+    scope = arm.Scope(
+        "/subscriptions/s/resourceGroups/g", values, lambda _: there, REGIONS
+    )
+    items = scope.expand(json.loads(azure.template.template_text())).values()
+    assert len(items) > 10
+    for item in items:
+        assert schemas.wrong(scope.evaluate(item)) == []
 
 
 def test_a_schema_is_closed():
