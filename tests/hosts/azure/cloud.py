@@ -82,8 +82,9 @@ class Cloud:
         """Forget everything."""
         self.docs, self.history, self.work = {}, [], {}
         """Documents by id in lower case, as they are and as they were; what runs."""
-        self.ending, self.kept, self.leases = {}, {}, {}
-        """Groups that are deleted, and ids that cannot be yet: until when; addresses."""
+        self.ending, self.kept, self.leases, self.made = {}, {}, {}, {}
+        """Groups that are deleted, and ids that cannot be yet: until when; addresses; when groups
+        were made."""
         self.faults, self.requests, self.stopped = [], [], set()
         self.moment = None
         """When what is being done was due."""
@@ -210,10 +211,12 @@ class Cloud:
                 "name": name,
                 "properties": {"provisioningState": "Succeeded"},
             }
-            made |= {"_made": now, "tags": {}} | (group or {}) | body
+            made |= {"tags": {}} | (group or {}) | body
+            self.made.setdefault(home.lower(), now)
             self.write(home, made)
             return 201, made
-        young = self.lag and group and method != "GET" and now - group["_made"] < NEW_S
+        is_changed = self.lag and group and method != "GET"
+        young = is_changed and now - self.made[home.lower()] < NEW_S
         hidden = young and self.lag.random() < 0.5
         refuse(group is None or hidden, "ResourceGroupNotFound", name, 404)
         if method == "DELETE":

@@ -130,5 +130,5 @@ def _flat(node):
     if not isinstance(node, dict):
         return node
     out = {key: _flat(entry) for key, entry in node.items()}
-    inside = out.get("properties")
+    inside = out.pop("properties", {})
     return out | inside if isinstance(inside, dict) else out

@@ -7,32 +7,27 @@ import subprocess
 import sys
 from pathlib import Path
 
-PRIVATE = (
+PRIVATE = {
     # often the company's name
-    (re.compile(r"(\bsubscription )[^(\n]*(?= \()"), r"\1…"),
-    (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I), "00000000-…"),
-    (re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+"), "someone@…"),
-    (re.compile(r"\b(?!10\.|127\.|169\.254\.)\d{1,3}(\.\d{1,3}){3}\b"), "192.0.2.…"),
-    (re.compile(r"eyJ[\w-]{20,}(\.[\w-]+)*"), "eyJ…"),
-    (re.compile(r"ssh-(ed25519|rsa) [\w+/=]+"), r"ssh-\1 …"),
-    (re.compile(r"\b[\w-]+(?=\.onmicrosoft\.com)"), "someone"),
+    r"(\bsubscription )[^(\n]*(?= \()": r"\1…",
+    r"(?i)[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}": "00000000-…",
+    r"[\w.+-]+@[\w-]+(\.[\w-]+)+": "someone@…",
+    r"\b(?!10\.|127\.|169\.254\.)\d{1,3}(\.\d{1,3}){3}\b": "192.0.2.…",
+    r"eyJ[\w-]{20,}(\.[\w-]+)*": "eyJ…",
+    r"ssh-(ed25519|rsa) [\w+/=]+": r"ssh-\1 …",
+    r"\b[\w-]+(?=\.onmicrosoft\.com)": "someone",
     # in a document that is quoted in another
-    (
-        re.compile(
-            r'(\\*"(?:tenantDisplayName|tenantDefaultDomain|displayName|sharedKey)\\*": '
-            r'\\*")[^"\\]*'
-        ),
-        r"\1…",
-    ),
-)
+    r'(\\*"(?:tenant(?:DisplayName|DefaultDomain)|displayName|sharedKey)\\*": \\*")'
+    r'[^"\\]*': r"\1…",
+}
 """Ids, mail addresses, public addresses, tokens, keys and names of companies are nobody's
 business."""
 
 
 def clean(text):
     """The same without what is private."""
-    for pattern, instead in PRIVATE:
-        text = pattern.sub(instead, text)
+    for pattern, instead in PRIVATE.items():
+        text = re.sub(pattern, instead, text)
     return text
 
 
@@ -40,10 +35,8 @@ def program(folder, real, into):
     """Write a program `az` that records."""
     folder.mkdir()
     place = folder / "az"
-    place.write_text(
-        f'#!/bin/sh\nexec "{sys.executable}" -IS "{__file__}" "{real}" "{into}" "$@"\n',
-        "utf-8",
-    )
+    call = f'"{sys.executable}" -IS "{__file__}" "{real}" "{into}"'
+    place.write_text(f'#!/bin/sh\nexec {call} "$@"\n', "utf-8")
     place.chmod(0o755)
 
 
@@ -55,12 +48,8 @@ def main(real, into, *words):
     out = "" if "get-access-token" in words else done.stdout
     if words[:2] == ("account", "show"):  # the subscription's name often is the company's
         out = re.sub(r'("name": ")[^"]*', r"\1…", out)
-    line = {
-        "command": words,
-        "exit_code": done.returncode,
-        "stdout": out,
-        "stderr": done.stderr,
-    }
+    line = {"command": words, "exit_code": done.returncode}
+    line |= {"stdout": out, "stderr": done.stderr}
     with Path(into).open("a", encoding="utf-8") as file:
         file.write(clean(json.dumps(line)) + "\n")
     return done.returncode
