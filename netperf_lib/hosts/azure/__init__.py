@@ -32,7 +32,7 @@ from .checks import Preflight
 from .failures import AzError
 from .groups import Command, Leftover
 from .options import Options as Options
-from .state import CREATED, Record, State
+from .state import CREATED, IDENTITY, Record, State
 from .topology import alternatives
 
 EPHEMERAL = True
@@ -204,7 +204,7 @@ class _Attempt:
             self.topology,
             self.options,
             tags=self.record.tags,
-            public_key=self.store.key(self.store.identity)[1],
+            public_key=self.store.key(IDENTITY)[1],
             allow_from=self.preflight.allow_from,
             host_key=lambda vm: self.store.host_key(self.record.name, vm),
             # a gateway takes no hyphen and no tilde
@@ -304,7 +304,7 @@ class _Attempt:
                 data_address=a["data"],
                 own_address=a["private"] if a["data"] != a["private"] else None,
                 user=template.USER,
-                identity=str(self.store.identity.resolve()),
+                identity=str((self.store.files / IDENTITY).resolve()),
                 known_hosts=str(keys.resolve()),
                 ssh_config=str(Path(config).expanduser()) if config else None,
                 owned=True,

@@ -66,19 +66,22 @@ class Stored:
 _STORED = TypeAdapter(Stored)
 
 
+IDENTITY = "id_ed25519"
+"""Name of the key that opens the VMs."""
+
+
 class State:
     """The folder of one experiment's deployments: what was placed, and the keys to the VMs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.files = folder, folder / "ssh"
-        self.identity = self.files / "id_ed25519"
-        self._file = folder / "azure.json"
+        file = folder / "azure.json"
         try:
-            content = self._file.read_bytes() if self._file.exists() else b"{}"
+            content = file.read_bytes() if file.exists() else b"{}"
             self.data = _STORED.validate_json(content)
         except ValueError:
             raise AzureError(
-                f"{self._file} is damaged, or of an earlier release: find what was placed with "
+                f"{file} is damaged, or of an earlier release: find what was placed with "
                 "`npl down --all`, or by the tag netperf-deployment, then delete the file"
             ) from None
 
@@ -152,42 +155,42 @@ class State:
 
     def write(self) -> None:
         """Write the record whole: whenever it is interrupted, the one before is still there."""
-        self._private(self._file, _STORED.dump_json(self.data, indent=1).decode())
+        text = _STORED.dump_json(self.data, indent=1).decode()
+        _private(self.folder / "azure.json", text)
 
     def host_key(self, group: str, vm: str) -> tuple[str, str]:
         """Return the private and public host key of a VM: made here, and so known beforehand.
 
         Azure does not report a VM's host key. The private key travels as a secure parameter, which
-        no deployment record shows, inside the first start's data, which the metadata service does
-        not serve. A VM that presents another key is refused: either there is an attacker in
+        Azure does not show again. A VM that presents another key was not met: somebody is in
         between, or the first start did not run, and then there are no tools to measure with.
         """
-        return self.key(self.files / "hosts" / f"{group}-{vm}")
+        return self.key(f"hosts/{group}-{vm}")
 
     def known_hosts(self, group: str, addresses: dict[str, str]) -> Path:
         """Return the file with the host keys of a group's VMs, for these addresses."""
-        lines = [
-            f"{address} {self.host_key(group, vm)[1]}\n"
-            for vm, address in addresses.items()
-        ]
-        return self.file(f"known_hosts-{group}", "".join(lines))
+        text = ""
+        for vm, address in addresses.items():
+            text += f"{address} {self.host_key(group, vm)[1]}\n"
+        return self.file(f"known_hosts-{group}", text)
 
-    def key(self, path: Path) -> tuple[str, str]:
+    def key(self, name: str) -> tuple[str, str]:
         """Return a private key and its public one; generated if there is none."""
-        public = path.with_suffix(".pub")
+        path, public = self.files / name, self.files / f"{name}.pub"
         if not path.exists():
             key = asyncssh.generate_private_key("ssh-ed25519", comment="netperf_lib")
-            self._private(public, key.export_public_key().decode())
-            self._private(path, key.export_private_key().decode())
+            self.file(f"{name}.pub", key.export_public_key().decode())
+            self.file(name, key.export_private_key().decode())
         return path.read_text("utf-8"), public.read_text("utf-8").strip()
 
     def file(self, name: str, text: str) -> Path:
         """Write and return a private file that is deleted with the deployment."""
-        self._private(self.files / name, text)
-        return self.files / name
+        return _private(self.files / name, text)
 
-    def _private(self, path: Path, text: str) -> None:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with appearing(path) as draft:
-            draft.touch(mode=0o600)
-            draft.write_text(text, "utf-8")
+
+def _private(path: Path, text: str) -> Path:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with appearing(path) as draft:
+        draft.touch(mode=0o600)
+        draft.write_text(text, "utf-8")
+    return path
