@@ -257,11 +257,12 @@ class Cloud:
             "name": name,
             "properties": {"provisioningState": "Accepted"},
         }
-        if method == "PUT":
-            refuse(low in self.work, "DeploymentActive", name, 409)
-            template = body["properties"]["template"]
-            self.work[low] = Work(items, scope, template, self.clock() + self.step_s)
-            self.write(low, shown)
+        if method == "POST":
+            return 200, shown | {"properties": {"provisioningState": "Succeeded"}}
+        refuse(low in self.work, "DeploymentActive", name, 409)
+        template = body["properties"]["template"]
+        self.work[low] = Work(items, scope, template, self.clock() + self.step_s)
+        self.write(low, shown)
         return 201, shown
 
     def _close(self, where, state, **more):
