@@ -103,7 +103,7 @@ def test_a_stop_at_every_command(az, cloud, tmp_path, capsys, when, killed, step
 
 
 def fail(az, when, name, index, times):
-    """Let a command fail so often, and those like it; return the list of what failed."""
+    """Let a command fail so often, and those like it."""
     failed = []
 
     def hook(now, words):
@@ -117,7 +117,6 @@ def fail(az, when, name, index, times):
         raise read_failure("az " + " ".join(words[:3]), 1, PRINTED[name])
 
     setattr(az, when, hook)
-    return failed
 
 
 @pytest.mark.parametrize(
@@ -125,10 +124,11 @@ def fail(az, when, name, index, times):
     [(3, 13), *(pytest.param(times, 1, marks=pytest.mark.slow) for times in (1, 3))],
 )
 @pytest.mark.parametrize("name", [*PRINTED, *ANSWERS])
-def test_a_fault_at_every_command(az, cloud, tmp_path, name, times, step):
+@pytest.mark.parametrize("when", WAYS)
+def test_a_fault_at_every_command(az, cloud, tmp_path, when, name, times, step):
     declared = experiment("a b ppg")
-    for when, index in product(WAYS, range(0, 60, step)):
-        state = tmp_path / f"{when}-{index}"
+    for index in range(0, 1000, step):
+        state = tmp_path / f"{index}"
         az.commands.clear()
         fail(az, when, name, index, times)
         silent = True
@@ -139,7 +139,9 @@ def test_a_fault_at_every_command(az, cloud, tmp_path, name, times, step):
         except AzureError:
             silent = False
         cloud.settle()
-        assert not cloud.groups or not silent, f"{name} {when} {index}"
+        assert not cloud.groups or not silent, f"{name} {index}"
         setattr(az, when, lambda *_: None)
         azure.down(declared, state=state)
         nothing_is_left(cloud, state)
+        if index >= len(az.commands):
+            break
