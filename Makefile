@@ -59,7 +59,7 @@ check: setup ## run lint, format and type checks
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 docs: setup ## build the documentation and the executed notebooks into docs/_build/html
-	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 	@made="$$($(BIN)/npl report data/recorded/lab-full --to html | tail -1)" && cp "$$made" "$$(dirname "$$made")/explorer.html" docs/_build/html
 
 workshop: setup ## generate the lessons from their solutions; write slides and a handout to docs/_build/workshop

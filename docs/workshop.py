@@ -18,6 +18,8 @@ from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
+from rich.console import Console
+from rich.progress import track
 
 from netperf_lib import recorded
 from netperf_lib.errors import ReportError
@@ -30,11 +32,14 @@ LESSONS = Path(__file__).resolve().parent.parent / "notebooks" / "workshop"
 MARK = "# solution"
 WIDTH, HEIGHT = 1280, 720
 """Of a slide, in pixels: on the screen it is scaled to the window, and printed as it is."""
-LINES, LINE, THIN = 13, 78, 5
-"""Lines that fit on a slide, characters on a line (fewer beside a figure), and lines of a thin one.
-"""
-FIGURES = "import matplotlib.pyplot as plt; plt.rcParams['figure.figsize'] = 4.2, 1.9"
-"""Run before a lesson whose figures are to be printed: low, so that text fits beside or below."""
+LINES, ABOVE, LINE, THIN = 13, 4, 78, 5
+"""Lines that fit on a slide and above a figure, characters on a line, and lines of a thin slide."""
+FIGURES = (
+    "import matplotlib.pyplot as plt; plt.rcParams['figure.figsize'] = 4.2, 1.9; "
+    "import netperf_lib.plots.figure as drawn; drawn.WIDTH = 5.9"
+)
+"""Run before a lesson whose figures are to be shown: low, so that text fits above; and so narrow
+that the smallest text is read from the back when a figure is as wide as a slide."""
 SLIDES = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -44,11 +49,10 @@ html {{ scroll-snap-type: y mandatory }} body {{ font-size: 28px; line-height: 1
 section {{ width: {width}px; height: {height}px; padding: 28px 64px; overflow: hidden;
   scroll-snap-align: start; display: grid; grid-template-rows: auto 1fr auto }}
 header, footer {{ color: var(--mute); font-size: 18px }} footer {{ text-align: right }}
-section > div {{ display: grid; gap: 48px; align-content: center; align-items: center }}
-section > .beside {{ grid-template-columns: 2fr 3fr }}
+section > div {{ display: grid; gap: 20px; align-content: center }}
 h1 {{ font-size: 44px; margin: 0 0 .4em }} h3, h4, h5 {{ font-size: 34px; margin: .5em 0 .2em; border: 0 }}
 p, ul, ol {{ margin: .4em 0 }} pre {{ font-size: 22px; white-space: pre-wrap }} table {{ font-size: 22px }}
-img {{ width: 100%; max-width: none; max-height: 570px; object-fit: contain }}
+img {{ width: 100%; max-width: none; max-height: 570px; object-fit: contain }} article + article img {{ max-height: 420px }}
 .scroll {{ overflow: visible }} article {{ min-width: 0 }}
 @media print {{ body {{ zoom: 1 !important }} section {{ break-after: page }} }}
 </style></head><body>
@@ -57,7 +61,7 @@ img {{ width: 100%; max-width: none; max-height: 570px; object-fit: contain }}
 const fit = () => document.body.style.zoom = Math.min(innerWidth / {width}, innerHeight / {height});
 addEventListener("resize", fit);
 fit();
-for (const part of document.querySelectorAll("section > div > *")) {{ // what is higher than a slide is made smaller
+for (const part of document.querySelectorAll("section > div")) {{ // what is higher than a slide is made smaller
   const wide = Math.max(...[part, ...part.querySelectorAll("table")].map(one => one.scrollWidth));
   const size = Math.min(590 / part.scrollHeight, part.clientWidth / wide);
   if (size < 1) part.style.zoom = Math.max(.4, size);
@@ -161,12 +165,12 @@ def _is_figure(cell: NotebookNode) -> bool:
     return cell.cell_type == "code" and any("data" in output for output in cell.outputs)
 
 
-def _lines(cell: NotebookNode, line: int = LINE) -> int:
+def _lines(cell: NotebookNode) -> int:
     """Return how many lines the text of a cell takes."""
     text = cell.source if cell.cell_type == "markdown" or _is_code(cell) else ""
     if cell.cell_type == "code" and not _is_figure(cell):
         text += "".join(output.get("text", "") for output in cell.outputs)
-    return sum(-(-len(part) // line) for part in text.splitlines() if part.strip())
+    return sum(-(-len(part) // LINE) for part in text.splitlines() if part.strip())
 
 
 def _packed(parts: list[NotebookNode]) -> list[list[NotebookNode]]:
@@ -174,9 +178,9 @@ def _packed(parts: list[NotebookNode]) -> list[list[NotebookNode]]:
     slides: list[list[NotebookNode]] = [[]]
     for part in parts:
         now = [*slides[-1], part]
-        line = LINE * 2 // 5 if any(map(_is_figure, now)) else LINE
+        room = ABOVE if any(map(_is_figure, now)) else LINES
         heads = sum(cell.source.startswith("#") for cell in now)
-        full = sum(_lines(cell, line) for cell in now) + heads > LINES
+        full = sum(map(_lines, now)) + heads > room
         several = sum(map(_is_code, now)) > 1 or sum(map(_is_figure, now)) > 1
         if slides[-1] and (full or several):
             slides.append([])
@@ -220,17 +224,16 @@ def slides(book: NotebookNode) -> str:
 
 
 def _slide(title: str, cells: list[NotebookNode], place: str) -> str:
-    """Return one slide: its text, and beside it its figure or table."""
+    """Return one slide: its text, and below it its figure or table."""
     figures = [cell for cell in cells if _is_figure(cell)]
     text = [cell for cell in cells if not _is_figure(cell)]
-    kind = ' class="beside"' if figures and text else ""
     halves = "".join(
         f"<article>{_fragment(half)}</article>" for half in (text, figures) if half
     )
     head = f"<header>{escape(title)}</header>"
     if cells[0].source.startswith("# "):
         head = f"<h1>{escape(title)}</h1>"
-    return f"<section>{head}<div{kind}>{halves}</div><footer>{place}</footer></section>"
+    return f"<section>{head}<div>{halves}</div><footer>{place}</footer></section>"
 
 
 def _fragment(cells: list[NotebookNode]) -> str:
@@ -281,7 +284,11 @@ def write_lessons(folder: Path = LESSONS) -> None:
 def build(folder: Path, names: list[str] | None = None) -> list[Path]:
     """Write the slides of each lesson and the handout to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    done: dict[str, Any] = {name: shown(book) for name, book in lessons(names).items()}
+    done: dict[str, Any] = {}
+    for name, book in track(
+        lessons(names).items(), "lessons", console=Console(stderr=True)
+    ):
+        done[name] = shown(book)
     made = [folder / f"{name}.slides.html" for name in done]
     for place, book in zip(made, done.values(), strict=True):
         place.write_text(slides(book), "utf-8")

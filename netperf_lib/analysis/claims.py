@@ -49,4 +49,4 @@ def proofs(data: Data) -> pd.DataFrame | Words:
     rows["holds"] = [HOLDS[holds] for holds in rows["holds"]]
     named = rows["host"].fillna("") != ""
     rows["host"] = rows["host"].where(named, rows["deployment"])
-    return rows[SHOWN].set_index("host")
+    return rows[SHOWN].set_index("host").rename_axis(None)

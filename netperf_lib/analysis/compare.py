@@ -734,4 +734,4 @@ def compared_table(family: Family) -> pd.DataFrame:
         row = {"condition": c.context or c.label, "metric": c.quantity}
         row |= {one: before, two: after, "change": change, "verdict": str(c.verdict)}
         rows.append(row)
-    return pd.DataFrame(rows).set_index("condition")
+    return pd.DataFrame(rows).set_index("condition").rename_axis(None)

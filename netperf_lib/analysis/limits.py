@@ -304,7 +304,7 @@ def limits_table(limited: Sequence[Limited]) -> pd.DataFrame:
         "evidence": [one.reason for one in limited],
         "what to do": [one.recommendation or "–" for one in limited],
     }
-    return pd.DataFrame(columns).set_index("condition")
+    return pd.DataFrame(columns).set_index("condition").rename_axis(None)
 
 
 def limits_words(limited: Sequence[Limited]) -> Headline:

@@ -24,6 +24,8 @@ WIDEST_RATIO = 4.6
 """A ratio beyond this, or below its inverse, is an arrow where it would squeeze the others."""
 MAX_LINES = 42
 """Lines of a picture, which fits page one; a table shows all rows."""
+GAP = 0.4
+"""Lines between two rows."""
 LOOKS = {
     "better": ("▲", "^", "#00795a"),
     "worse": ("▼", "v", "#b8420a"),
@@ -123,8 +125,8 @@ def _rows(comparisons: Iterable[Comparison]) -> pd.DataFrame:
     above = rows["names"].str.count("\n") + 1
     below = rows["values"].str.count("\n") + 1
     rows["height"] = above + below
-    rows["end"] = (rows["height"] + 0.7).cumsum()
-    rows["y"] = rows["end"] - 0.35 - below
+    rows["end"] = (rows["height"] + GAP).cumsum()
+    rows["y"] = rows["end"] - GAP / 2 - below
     fits = rows["end"] <= MAX_LINES
     fits[0] = True
     return rows[fits]
@@ -149,11 +151,10 @@ def _words(chart: Axes, rows: pd.DataFrame) -> None:
         (chart, "names", "values"),
         (right, "verdict", "interval"),
     ):
-        axes.yaxis.remove_overlapping_locs = False
         strong: Any = {"size": 7.5, "weight": "bold", "va": "bottom"}
-        axes.set_yticks(rows["y"], rows[over], **strong)
+        axes.set_yticks(rows["y"] - 0.1, rows[over], **strong)
         plain: Any = {"size": 7, "color": MUTE, "va": "top"}
-        axes.set_yticks(rows["y"], rows[under], minor=True, **plain)
+        axes.set_yticks(rows["y"] + 0.1, rows[under], minor=True, **plain)
         axes.tick_params("y", which="both", length=0)
     for label, colour in zip(right.get_yticklabels(), rows["colour"], strict=True):
         label.set_color(colour)
@@ -164,8 +165,8 @@ def _effects(chart: Axes, rows: pd.DataFrame) -> None:
     low, high = chart.get_xlim()
     margins = rows["margin"] - 1 / rows["margin"]
     band: Any = {"color": "#0072b2", "alpha": 0.14, "lw": 0}
-    centres = rows["end"] - 0.35 - rows["height"] / 2
-    chart.barh(centres, margins, rows["height"] + 0.5, 1 / rows["margin"], **band)
+    centres = rows["end"] - (GAP + rows["height"]) / 2
+    chart.barh(centres, margins, rows["height"] + GAP / 2, 1 / rows["margin"], **band)
     certain = rows[(rows["low"] > 0) & np.isfinite(rows["high"])]
     ends = certain[["low", "high"]].clip(low, high)
     chart.hlines(certain["y"], ends["low"], ends["high"], certain["colour"], lw=2.4)

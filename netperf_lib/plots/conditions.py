@@ -107,7 +107,7 @@ def rounds(
 
 
 def _measured(obs: Observations) -> str:
-    return f"{metric_of(obs.metric).label}, measured by {measured_by(obs)}"
+    return f"Measured by {measured_by(obs)}"
 
 
 def _near(medians: pd.Series[float]) -> list[list[str]]:

@@ -124,7 +124,9 @@ def verdicts(
         todo = []
         if c.verdict != "exploratory":  # what to do about all of these is in the caption
             todo.append(advice(c))
-        if not short:
+        if short and c.warnings:
+            todo.append("Mind the warnings of section 1.")
+        elif not short:
             todo += [f"Warning {warnings.index(w) + 1}." for w in c.warnings]
         rows.append(
             [
@@ -140,8 +142,7 @@ def verdicts(
         heads, rows = heads[:-1], [row[:-1] for row in rows]
     table = markdown_table(heads, rows, right=["Effect"])
     if short:
-        mind = "\n\nMind the warnings of section 1." if warnings else ""
-        return Shown("\n".join(c.words for c in family), table + mind)
+        return Shown("\n".join(c.words for c in family), table)
     notes = [f"Warning {number}: {words}." for number, words in enumerate(warnings, 1)]
     caption = f"*{as_markdown(_caption(family))}*"
     text = "\n".join([*(c.words for c in family), *notes])

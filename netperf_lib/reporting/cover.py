@@ -134,7 +134,8 @@ def _provenance(data: Results) -> str:
     seed = None
     if folder and data.origin.source != "imported":
         seed = (read_plan(folder) or {}).get("seed")
-    versions = runs["tool"].str.cat(runs["tool_version"].fillna(""), " ").str.strip()
+    versions = runs["tool_version"].astype(object).fillna("")
+    versions = runs["tool"].str.cat(versions, " ").str.strip()
     software = [f"{name} {importlib.metadata.version(name)}" for name in SOFTWARE]
     facts = {
         "digest": root_of(data),
@@ -142,7 +143,7 @@ def _provenance(data: Results) -> str:
         "kernels": _some(runs, "kernel"),
         "congestion control": _some(runs, "congestion_control"),
         "network drivers": _some(runs, "nic_driver"),
-        "tools": _some(versions.to_frame(), "tool"),
+        "tools": _some(versions.to_frame("tool"), "tool"),
         "software": ", ".join([f"Python {platform.python_version()}", *software]),
     }
     text = (
