@@ -35,7 +35,7 @@ from netperf_lib.experiment.model import Contrast
 from netperf_lib.reporting import explorer
 
 from ..checksums import COMMAND, changed_files
-from ..synth import NOTICE, synth
+from ..copies import copies
 
 RECORDED = npl.recorded()
 FOUND_LATER = Contrast(
@@ -48,8 +48,8 @@ FOUND_LATER = Contrast(
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     root = tmp_path_factory.mktemp("measured")
-    synth(root, runs=24, samples=20)
-    store = Path(root, "fleet-0001")
+    copies(root, runs=24)
+    store = Path(root, "copy-1")
     hosts = [
         Host(
             name=n,
@@ -64,7 +64,7 @@ def measured(tmp_path_factory):
     write_deployment(
         store,
         1,
-        Deployment(deployment_id="1", source="azure", hosts=tuple(hosts), notice=NOTICE),
+        Deployment(deployment_id="1", source="azure", hosts=tuple(hosts)),
     )
     npl.ingest(root)
     return store
@@ -72,7 +72,7 @@ def measured(tmp_path_factory):
 
 @pytest.fixture
 def place(measured, tmp_path):
-    return Path(shutil.copytree(measured, tmp_path / "root" / "fleet-0001"))
+    return Path(shutil.copytree(measured, tmp_path / "root" / "copy-1"))
 
 
 # -- the declaration -------------------------------------------------------------------------------
@@ -334,7 +334,7 @@ def test_a_log_that_the_record_does_not_name_is_not_read(place):
 def test_a_linked_or_renamed_folder_is_the_same(place):
     (place.parent / "link").symlink_to(place)
     assert npl.ingest(place.parent / "link") == 0
-    assert npl.read(place.parent / "link").name == "fleet-0001"
+    assert npl.read(place.parent / "link").name == "copy-1"
     other = place.rename(place.with_name("another-name"))
     assert set(npl.load(other)["experiment"]) == {"another-name"}
     assert changed_files(other) == []
@@ -356,9 +356,9 @@ def test_a_measurement_set_aside_is_unchanged_also_where_no_run_started(place):
 def test_rounds_of_several_experiments_stay_apart(place):
     shutil.copytree(place, place.with_name("other"))
     fleet = npl.read([place, place.with_name("other")])
-    assert fleet.name == "fleet-0001, other"
+    assert fleet.name == "copy-1, other"
     assert len(fleet.runs) == 48
-    assert npl.read(f"{place.parent}/[fo]*").runs.equals(fleet.runs)
+    assert npl.read(f"{place.parent}/[co]*").runs.equals(fleet.runs)
     both, one = (
         npl.observe(runs, "latency_oneway_us").table
         for runs in (fleet.runs, fleet.parts[0].runs)
@@ -402,7 +402,7 @@ def test_a_reader_that_may_not_write(measured):
     with (
         tempfile.TemporaryDirectory() as folder
     ):  # pytest closes its own to others whenever it starts
-        place = Path(shutil.copytree(measured, Path(folder, "root", "fleet-0001")))
+        place = Path(shutil.copytree(measured, Path(folder, "root", "copy-1")))
         shutil.rmtree(place / "tables")
         for own in (Path(folder), *Path(folder).rglob("*")):
             own.chmod(0o755 if own.is_dir() else 0o644)
@@ -411,7 +411,7 @@ def test_a_reader_that_may_not_write(measured):
             "print(len(npl.load(sys.argv[1])), len(npl.load(sys.argv[1], 'intervals')))",
             place,
         )
-        assert done.stdout.split() == ["24", "160"], done.stderr
+        assert done.stdout.split() == ["24", "167"], done.stderr
         assert "cannot be written" in done.stderr
         assert not (place / "tables").exists()
 

@@ -20,8 +20,8 @@ from netperf_lib.data import layout
 from netperf_lib.data.workers import processes
 from netperf_lib.errors import StoreError
 
+from ..copies import copies
 from ..sshd import wait_until
-from ..synth import synth
 
 RUNS = 60
 
@@ -29,7 +29,7 @@ RUNS = 60
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     root = tmp_path_factory.mktemp("fleet")
-    synth(root, runs=RUNS, experiments=3, samples=200)
+    copies(root, runs=RUNS // 3, experiments=3)
     npl.ingest(root)
     return root
 
