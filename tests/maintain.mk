@@ -1,7 +1,7 @@
 ## for maintainers
 # Part of the Makefile, which includes it: `make bench` runs from the top level.
 
-.PHONY: bench fuzz validate test-azure golden damages mutants lock sbom audit clean
+.PHONY: bench fuzz validate test-azure golden damages faults mutants lock sbom audit clean
 
 bench: setup ## measure speed and memory against the promised limits
 	@$(BIN)/python -m pytest --quiet --capture=no tests/bench/bench_*.py $(ARGS)
@@ -38,6 +38,9 @@ golden: setup ## regenerate the expected results of the golden logs and show eac
 
 damages: setup ## damage every line of every golden log, and list what is then silently wrong (10 min)
 	@$(BIN)/python -m tests.tools.measure
+
+faults: setup ## let every operation of an import, an ingest, a collection and a report fail, once (20 min)
+	@NETPERF_FAULTS=every $(BIN)/python -m pytest -n 4 --dist load tests/data/test_faults.py -k each_operation
 
 mutants: setup ## change the source of the readers in 300 places, and count the changes that turn no test red (an hour)
 	@$(BIN)/python -m tests.tools.mutate $(ARGS)
