@@ -108,13 +108,9 @@ def test_doctor_finds_the_az_that_would_be_run(tmp_path, monkeypatch):
 
 
 def test_a_verb_stays_a_function_whatever_was_imported_before():
-    modules = (
-        "netperf_lib.experiment.schedule, netperf_lib.hosts.prerequisites, "
-        "netperf_lib.reporting.blocks as s"
-    )
     code = (
-        f"import {modules}, netperf_lib as npl; npl.doctor(); assert callable(npl.plan) and "
-        "callable(npl.report)"
+        "import netperf_lib.experiment.schedule, netperf_lib.reporting.blocks as s, "
+        "netperf_lib as npl; npl.doctor(); assert callable(npl.plan) and callable(npl.report)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -261,13 +257,10 @@ def test_show_says_what_is_in_an_experiment():
 
 
 def test_a_mistyped_level_names_the_levels():
-    done = CliRunner().invoke(
-        command_line, ["compare", str(RECORDED), "--where", "placement=pgp"]
-    )
-    known = (
-        "placement is never 'pgp' here; it is ppg, same-zone, cross-zone, cross-region"
-    )
-    assert str(done.exception) == known
+    words = ["compare", str(RECORDED), "--where", "placement=pgp"]
+    done = CliRunner().invoke(command_line, words)
+    levels = "ppg, same-zone, cross-zone, cross-region"
+    assert str(done.exception) == f"placement is never 'pgp' here; it is {levels}"
 
 
 def test_a_folder_of_experiments_names_them():
@@ -277,10 +270,10 @@ def test_a_folder_of_experiments_names_them():
 
 
 def test_a_table_is_as_wide_as_the_terminal():
-    words = ("compare", RECORDED)
-    narrow, wide = (
-        max(map(len, shown(*words, COLUMNS=str(n)).splitlines())) for n in (80, 160)
-    )
+    lines = {
+        n: shown("compare", RECORDED, COLUMNS=str(n)).splitlines() for n in (80, 160)
+    }
+    narrow, wide = (max(map(len, printed)) for printed in lines.values())
     assert narrow <= 80 < wide <= 160
 
 

@@ -4,15 +4,13 @@ import pandas as pd
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.analysis.contents import pages
 
 from .test_planted import runs
 
 
-def labelled(label, values, rounds=10):
+def labelled(label, rates, rounds=10):
     """A run of each level of a label in each round."""
-    table = runs(values, rounds)
-    return table.assign(**{label: table["placement"]}, placement="ppg", server="b")
+    return runs(rates, rounds, by=label, placement="ppg", client="a", server="b")
 
 
 def later(table, label, level):
@@ -32,8 +30,3 @@ def test_a_level_with_the_name_of_a_baseline_is_one(name):
 def test_of_levels_measured_one_after_the_other_the_first_is_the_baseline():
     table = later(labelled("side", {"neu": 2e9, "zuvor": 1e9}), "side", "neu")
     assert {c.names for c in npl.compare(table)} == {("side neu", "side zuvor")}
-
-
-def test_places_of_the_users_own_get_the_page_on_placement():
-    table = runs({"ppg": 1e9, "Dublin": 2e9})
-    assert [p.notebook for p in pages(table)] == ["summary", "01-placement", "07-quality"]

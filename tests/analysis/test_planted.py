@@ -9,102 +9,76 @@ from netperf_lib.analysis.history import measurements, name_of
 from netperf_lib.analysis.pairs import has_pairs
 from netperf_lib.errors import NothingToReport
 
+from . import planted
+
 q = npl.analysis
-ROUNDS = 8
+BPS = "throughput_bps"
 
 
-def runs(values, rounds=ROUNDS, **common):
-    """A run of each placement in each round; a value is a number, or a function of the round."""
-    rows = [
-        {
-            "run_id": f"{p}-r{n}",
-            "experiment": "x",
-            "deployment": 1,
-            "round": n,
-            "order": i,
-            "attempt": 1,
-        }
-        | {
-            "placement": p,
-            "client": "a",
-            "server": f"b-{p}",
-            "status": "ok",
-            "tool": "iperf3",
-            "test": "tcp",
-        }
-        | {
-            "throughput_bps": v(n) if callable(v) else v,
-            "error": None,
-            "streams": 1,
-            "duration_s": 10.0,
-        }
-        | {
-            "started_utc": pd.Timestamp("2026-03-02T06:00Z")
-            + pd.Timedelta(minutes=10 * n + i)
-        }
-        | common
-        for n in range(1, rounds + 1)
-        for i, (p, v) in enumerate(values.items())
-    ]
-    return pd.DataFrame(rows)
+def runs(rates, rounds=8, **columns):
+    return planted.runs(rates, rounds, metric=BPS, **columns)
 
 
 # -- pairs -----------------------------------------------------------------------------------------
 
 
-def pairs(levels, rounds=4):
-    parts = [runs({"p": v}, rounds, client=a, server=b) for (a, b), v in levels.items()]
-    table = pd.concat(parts, ignore_index=True)
-    return table.assign(run_id=table["run_id"] + table["client"] + table["server"])
+def pairs(rates, **columns):
+    """Runs of pairs of hosts: ``ab`` is from a to b."""
+    ends = {(client, server): rate for (client, server), rate in rates.items()}
+    return runs(ends, by=["client", "server"], **columns)
 
 
 @pytest.mark.parametrize(
-    ("levels", "words"),
+    ("rates", "words"),
     [
+        ({"ab": 1e9, "ba": 1e9, "ac": 1e9, "cb": 1e9}, "All pairs have 1 Gbit/s."),
+        ({"ab": 1e9, "ba": 1.01e9, "cb": 1e9}, "All pairs have 1 to 1.01 Gbit/s."),
         (
-            {("a", "b"): 1e9, ("b", "a"): 1e9, ("a", "c"): 1e9, ("c", "b"): 1e9},
-            "All pairs have 1 Gbit/s.",
-        ),
-        (
-            {("a", "b"): 1e9, ("b", "a"): 1.01e9, ("c", "b"): 1e9},
-            "All pairs have 1 to 1.01 Gbit/s.",
-        ),
-        (
-            {("a", "b"): 2e9, ("c", "d"): 1e9},
+            {"ab": 2e9, "cd": 1e9},
             "Best is a → b with 2 Gbit/s, worst c → d with 1 Gbit/s.",
         ),
     ],
 )
-def test_what_pairs_say(levels, words):
-    table = pairs(levels)
-    assert has_pairs(table, "throughput_bps")
-    said = q.pairs_words(npl.observe(table, "throughput_bps", by=("client", "server")))
-    assert said.startswith(words)
+def test_what_pairs_say(rates, words):
+    table = pairs(rates)
+    assert has_pairs(table, BPS)
+    assert q.pairs_words(npl.observe(table, BPS, by=("client", "server"))) == words
 
 
-def test_no_matrix_without_hosts_or_values():
-    assert not has_pairs(runs({"ppg": 1e9}), "rtt_us")
-    assert not has_pairs(runs({"ppg": 1e9}).drop(columns="client"), "throughput_bps")
-    table = pairs({("a", "b"): 2e9, ("c", "d"): 1e9}).assign(
-        client_zone="1", server_zone=lambda t: t["server"]
+def test_pairs_need_hosts_and_values_and_are_those_of_zones_where_these_differ():
+    assert not has_pairs(pairs({"ab": 1e9}), "rtt_us")
+    assert not has_pairs(runs({"ppg": 1e9}), BPS)
+    with pytest.raises(NothingToReport, match="several pairs"):
+        q.ends_of(pairs({"ab": 1e9}), BPS)
+    zones = {"client_zone": "1", "server_zone": lambda t: t["server"]}
+    assert q.ends_of(pairs({"ab": 2e9, "cd": 1e9}, **zones), BPS) == tuple(zones)
+
+
+def test_the_verdict_and_the_levels_pool_pairs_alike():
+    far = npl.load(npl.recorded().parent / "zones").assign(placement="cross-zone")
+    near = far.drop_duplicates(["round", "test"]).assign(
+        placement="same-zone", server="x", client="y", run_id=lambda t: "n" + t["run_id"]
     )
-    assert q.ends_of(table, "throughput_bps") == ("client_zone", "server_zone")
+    both, metric = pd.concat([far, near]), "latency_oneway_us"
+    levels = npl.ask(both, "placement", metric, pool="pairs").levels["median"]
+    a, b = ({"placement": place} for place in ("cross-zone", "same-zone"))
+    (found,) = q.judge(both, [{"metric": metric, "a": a, "b": b}])
+    assert found.medians == pytest.approx((levels["cross-zone"], levels["same-zone"]))
 
 
 # -- time ------------------------------------------------------------------------------------------
 
 
 def test_a_history_says_from_when_to_when():
-    history = q.ask_history(runs({"ppg": 1e9}, rounds=24))
-    assert history.span == "24 runs from 2026-03-02 06:10 to 2026-03-02 10:00 UTC"
+    history = q.ask_history(runs({"ppg": 1e9}, 24))
+    assert history.span == "24 runs from 2026-03-02 06:00 to 2026-03-02 09:50 UTC"
 
 
 def test_few_periods_have_no_changes_and_none_without_a_start():
-    history = q.ask_history(runs({"ppg": 1e9}, rounds=3))
-    assert "Too few periods to look for changes" in history.words
-    assert "Too few periods for changes" in history.headline
+    few = runs({"ppg": 1e9}, 3)
+    assert "Too few periods to look for changes" in q.ask_history(few).words
     with pytest.raises(NothingToReport, match="has a start time"):
-        q.ask_history(runs({"ppg": 1e9}).assign(started_utc=pd.NaT), "throughput_bps")
+        q.ask_history(few.assign(started_utc=pd.NaT), BPS)
 
 
 @pytest.mark.parametrize(
@@ -115,20 +89,33 @@ def test_few_periods_have_no_changes_and_none_without_a_start():
     ],
 )
 def test_a_lasting_change_is_dated(size, phrase):
-    rng = np.random.default_rng(1)
-    table = runs(
-        {
-            "ppg": lambda n: (
-                1e9 * np.exp(0.01 * rng.standard_normal()) * (size if n > 30 else 1)
-            )
-        },
-        rounds=60,
-    )
-    history = q.ask_history(table, "throughput_bps")
+    rates = 1e9 * np.where(np.arange(60) < 30, 1, size)
+    history = q.ask_history(runs({"ppg": rates}, 60, noise=0.01), BPS)
     [[change]] = history.changes.values()
     assert (change.until, change.at.hour) == (None, 11)
     assert phrase in history.headline
     assert change.ratio == pytest.approx(size, rel=0.02)
+
+
+def test_an_incident_of_some_hours_is_dated_and_its_day_below_its_threshold():
+    """No run was at the threshold, and neighbouring rounds resemble each other: that is no reason
+    for no verdict."""
+    slow = np.where(np.random.default_rng(1).random(1320) < 0.03, 1.5, 1.0)
+    slow[9 * 60 : 13 * 60] *= 1.18
+    day = planted.runs({"ppg": 46 * slow}, 1320, noise=0.04)
+    day["started_utc"] = pd.date_range("2026-03-02T06:00Z", periods=1320, freq="min")
+    [[change]] = q.ask_history(day, "latency_oneway_us").changes.values()
+    assert change.ratio == pytest.approx(1.18, rel=0.02)
+    hours = "from 02 March 2026, 15:00 to 19:00 UTC"
+    assert change.words("latency_oneway_us").startswith(hours)
+    limit = {
+        "metric": "latency_oneway_us",
+        "a": {"placement": "ppg"},
+        "below": "100 us",
+    }
+    [c] = q.judge(day, [limit])
+    assert (c.verdict, c.counted, c.n) == ("better", "part", 24)
+    assert c.ratio == pytest.approx(0.46, rel=0.05)
 
 
 def test_the_measurements_of_a_name(tmp_path):
@@ -141,17 +128,6 @@ def test_the_measurements_of_a_name(tmp_path):
 # -- single pages ----------------------------------------------------------------------------------
 
 
-def test_how_many_streams_are_enough():
-    ladder = [
-        runs({"ppg": rate}).assign(streams=k)
-        for k, rate in ((1, 1e9), (2, 2e9), (4, 4e9), (8, 4e9))
-    ]
-    table = pd.concat(
-        [t.assign(run_id=t["run_id"] + f"-{i}") for i, t in enumerate(ladder)],
-        ignore_index=True,
-    )
-    assert q.saturation(table)["ppg"].words.startswith("4 streams")
-    assert (q.places(table), q.places(runs({"ppg": 1e9, "cross-zone": 1e9}))) == (
-        None,
-        ["ppg", "cross-zone"],
-    )
+def test_places_are_those_of_a_table_that_has_several():
+    assert q.places(runs({"ppg": 1e9})) is None
+    assert q.places(runs({"ppg": 1e9, "cross-zone": 1e9})) == ["ppg", "cross-zone"]

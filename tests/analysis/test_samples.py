@@ -22,11 +22,15 @@ MIRROR = {"better": "worse", "worse": "better"}
 
 
 def sides(seed, n, ratio=1.0):
+    """Two conditions that share a drift."""
     rng = default_rng(seed)
     drift = rng.normal(0, 0.1, n)
-    return ratio * np.exp(drift + rng.normal(0, 0.02, n)), np.exp(
-        drift + rng.normal(0, 0.02, n)
-    )
+    a, b = np.exp(drift + rng.normal(0, 0.02, (2, n)))
+    return ratio * a, b
+
+
+def figures(c):
+    return np.array([c.low, c.ratio, c.high])
 
 
 @given(SEEDS, ROUNDS, st.floats(0.5, 2), st.sampled_from(["higher", "lower"]))
@@ -34,8 +38,7 @@ def test_swapped_sides_mirror_the_verdict(seed, n, ratio, better):
     a, b = sides(seed, n, ratio)
     there, back = compared(a, b, better=better), compared(b, a, better=better)
     assert back.verdict == MIRROR.get(there.verdict, there.verdict)
-    inverse = [1 / there.ratio, 1 / there.high, 1 / there.low]
-    assert np.allclose([back.ratio, back.low, back.high], inverse)
+    assert np.allclose(figures(back), 1 / figures(there)[::-1])
     assert back.more_rounds == pytest.approx(there.more_rounds, abs=1)
 
 
@@ -44,9 +47,7 @@ def test_the_unit_does_not_matter(seed, n, factor):
     a, b = sides(seed, n, 1.03)
     one, other = compared(a, b), compared(a * factor, b * factor)
     assert one.verdict == other.verdict
-    assert np.allclose(
-        [one.ratio, one.low, one.high], [other.ratio, other.low, other.high]
-    )
+    assert np.allclose(figures(one), figures(other))
 
 
 @given(
@@ -59,7 +60,8 @@ def test_ties_and_constants_have_a_result(values, paired):
         assert c.low <= c.ratio <= c.high
         assert c.words in repr(c)
     equal = compared([5.001] * 8, [5.001] * 8)
-    assert (equal.verdict, equal.low, equal.ratio, equal.high) == ("equivalent", 1, 1, 1)
+    assert equal.verdict == "equivalent"
+    assert np.array_equal(figures(equal), [1, 1, 1])
 
 
 @given(SEEDS, st.integers(1, 12), st.integers(1, 30))
@@ -80,7 +82,7 @@ def test_no_interval_leaves_its_data(seed, n, ratio, family):
 
 
 def test_neighbours_that_resemble_each_other_are_a_note():
-    step = np.exp(np.where(np.arange(20) < 10, 0.2, 0.4))
+    step = np.exp([0.2] * 10 + [0.4] * 10)
     c = compared(step, np.exp(default_rng(0).normal(0, 0.005, 20)))
     assert c.verdict == "better"
     assert "neighbouring rounds resemble each other" in c.warnings[0]
@@ -94,17 +96,19 @@ def test_one_slow_run_does_not_hide_equality():
     assert c.method == "paired by round, Hodges-Lehmann, exact capped signed rank"
 
 
-def test_failures_cost_a_verdict_only_beyond_chance():
-    rng = default_rng(5)
-    a, b = np.exp(0.08 * rng.standard_normal((2, 24)) + np.array([[np.log(1.2)], [0.0]]))
-    by_chance, slowest = a.copy(), np.exp(0.2 * rng.standard_normal(24))
-    by_chance[[2, 9]], b[17] = np.inf, np.nan
-    c = compared(by_chance, b, better="lower")
+def test_failures_by_chance_cost_no_verdict():
+    a, b = np.exp(0.08 * default_rng(5).standard_normal((2, 24)))
+    a[[2, 9]], b[17] = np.inf, np.nan
+    c = compared(1.2 * a, b, better="lower")
     assert (c.verdict, c.n, c.failed) == ("worse", 21, (2, 1))
+
+
+def test_failures_beyond_chance_cost_the_verdict():
+    slowest, b = np.exp(0.2 * default_rng(5).standard_normal((2, 24)))
     slowest[slowest > 1] = np.nan
-    c = compared(slowest, np.exp(0.2 * rng.standard_normal(24)), better="lower")
+    c = compared(slowest, b, better="lower")
     assert c.verdict in ("no verdict", "inconclusive")
-    assert "failed, missing or repeated: A in 1" in " ".join(c.warnings)
+    assert "failed, missing or repeated: A in 9 of 24" in " ".join(c.warnings)
 
 
 @pytest.mark.parametrize(
@@ -127,53 +131,52 @@ def test_the_direction_is_the_users(subject, ratio, expected):
 
 @pytest.mark.parametrize(
     ("runs", "family", "verdict"),
-    [(3, 1, "no verdict"), (4, 1, "worse"), (5, 2, "worse"), (6, 11, "worse")],
+    [(3, 6, "no verdict"), (4, 1, "worse"), (5, 2, "worse"), (6, 11, "worse")],
 )
 def test_unpaired_runs_need_what_their_own_test_needs(runs, family, verdict):
-    a, b = 95 + np.arange(float(runs)), 58 + np.arange(float(runs))
+    a, b = 95 + np.arange(runs), 58 + np.arange(runs)
     c = compared(a, b, better="lower", paired=False, family=family)
     assert (c.verdict, c.paired) == (verdict, False)
     assert "unpaired" in c.method
-
-
-def test_few_unpaired_runs_say_how_many_are_needed():
-    c = compared([95.0, 96, 97], [58.0, 59, 60], paired=False, family=6)
-    assert (
-        c.reason
-        == "3 runs per side, at least 5 are needed for a family of 6 contrasts (2 more)"
-    )
+    few = "3 runs per side, at least 5 are needed for a family of 6 contrasts (2 more)"
+    assert c.reason == (few if runs == 3 else "")
 
 
 def test_a_long_series_counts_its_parts_against_a_threshold():
     """Half of a day is above the threshold, by an hour each: a thousand runs decide nothing."""
-    hours = np.exp(0.1 * np.where(np.arange(24) % 2, 1, -1)).repeat(60)
+    hours = np.exp([-0.1, 0.1] * 12).repeat(60)
     limit = np.full(hours.size, 1.001)
     [c] = judge_samples([sample(hours, limit, to_threshold=True)])
     assert (c.verdict, c.n) == ("inconclusive", 24)
 
 
+def test_values_below_zero_have_no_ratio():
+    c = compared([-1.0, -1, 2, 3, 4, 5], [1.0] * 6)
+    assert math.isnan(c.ratio)
+    assert "2 values below zero" in c.reason
+
+
 # -- a plain table -------------------------------------------------------------------------------
 
 
-def rounds_of(**columns):
-    rounds = range(1, len(next(iter(columns.values()))) + 1)
-    return pd.DataFrame(columns, index=pd.Index(rounds, name="round"))
+def plain(a, b):
+    return pd.DataFrame({"ppg": a, "far": b}, index=pd.RangeIndex(1, 13, name="round"))
 
 
-def judged(table):
-    return npl.judge(table, baseline="far", better="lower")
+def judged(table, **options):
+    return npl.judge(table, **{"baseline": "far", "better": "lower"} | options)
 
 
 def test_a_plain_table_is_judged_like_its_samples():
     a, b = sides(1, 12, 1.3)
     a[2], b[5] = np.inf, np.nan
-    [c] = judged(rounds_of(ppg=a, far=b))
+    [c] = judged(plain(a, b))
     assert c == compared(a, b, margin=0.1, better="lower", names=("ppg", "far"))
     assert (c.n, c.failed) == (10, (1, 1))
 
 
 def test_deployments_of_a_plain_table_are_the_replicates():
-    table = rounds_of(**dict(zip(("ppg", "far"), sides(1, 12, 1.3), strict=True)))
+    table = plain(*sides(1, 12, 1.3))
     pairs = [[1, 2, 3], [1, 2, 3, 4]]
     table.index = pd.MultiIndex.from_product(pairs, names=["deployment", "round"])
     [c] = judged(table)
@@ -182,15 +185,15 @@ def test_deployments_of_a_plain_table_are_the_replicates():
 
 def test_rounds_of_one_side_only_promise_no_share():
     a, b = sides(1, 12, 1.3)
-    assert "at most 5 %" in judged(rounds_of(ppg=a, far=b)).note
+    assert "at most 5 %" in judged(plain(a, b)).note
     a[:6], b[6:] = np.nan, np.nan
-    family = judged(rounds_of(ppg=a, far=b))
+    family = judged(plain(a, b))
     assert (family[0].paired, family[0].runs) == (False, (6, 6))
     assert "no share of false verdicts is promised" in family.note
 
 
 @pytest.mark.parametrize(
-    ("how", "error", "text"),
+    ("options", "error", "text"),
     [
         (
             {"baseline": "mars"},
@@ -202,15 +205,6 @@ def test_rounds_of_one_side_only_promise_no_share():
         ({"alpha": 0}, StatsError, "alpha must lie between"),
     ],
 )
-def test_a_wrong_plain_table_gets_one_sentence(how, error, text):
+def test_a_wrong_plain_table_gets_one_sentence(options, error, text):
     with pytest.raises(error, match=text):
-        npl.judge(
-            rounds_of(ppg=[1.0], far=[2.0]),
-            **{"baseline": "far", "better": "lower"} | how,
-        )
-
-
-def test_values_below_zero_have_no_ratio():
-    c = compared([-1.0, -1, 2, 3, 4, 5], [1.0] * 6)
-    assert math.isnan(c.ratio)
-    assert "2 values below zero" in c.reason
+        judged(plain(1.0, 2.0), **options)
