@@ -1,47 +1,35 @@
 """When to stop measuring: every contrast settled or futile."""
 
-import shutil
-
 import pytest
 
+import netperf_lib as npl
 from netperf_lib.data.declaration import declaration
 from netperf_lib.errors import UsageError
 from netperf_lib.pipeline import decided
 
-from .conftest import REPO
+RECORDED = npl.recorded()
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    place = tmp_path_factory.mktemp("root") / "lab-full"
-    shutil.copytree(REPO / "data" / "recorded" / "lab-full", place)
-    return place
+def asked(place, **changes):
+    """The recorded experiment, with its contrasts that are about a placement alone."""
+    declared = declaration(RECORDED).experiment
+    kept = [c for c in declared.contrasts if place in str(c.a)]
+    assert kept
+    contrasts = tuple(c.model_copy(update=changes) for c in kept)
+    return declared.model_copy(update={"contrasts": contrasts, "rounds": 10_000})
 
 
-def test_an_open_contrast_is_measured_on(store):
+def test_an_open_contrast_is_measured_on():
     """A margin of 0.5 % is much narrower than what twelve rounds on the lab tell, but within reach
     of 10,000."""
-    declared = declaration(store).experiment
-    near = tuple(
-        c.model_copy(update={"margin": 0.005})
-        for c in declared.contrasts
-        if "cross-zone" in str(c.a) and c.metric == "throughput_bps"
-    )
-    assert near
-    assert (
-        decided(
-            store, declared.model_copy(update={"contrasts": near, "rounds": 10_000})
-        )()
-        is None
-    )
+    near = asked("cross-zone", margin=0.005)
+    assert decided(RECORDED, near)() is None
 
 
-def test_what_is_settled_is_measured_no_more(store):
-    declared = declaration(store).experiment
-    far = [c for c in declared.contrasts if "cross-region" in str(c.a)]
-    assert far
-    settled = declared.model_copy(update={"contrasts": (far[0],)})
-    assert decided(store, settled)() is not None
-    none = declared.model_copy(update={"contrasts": ()})
+def test_what_is_settled_is_measured_no_more():
+    far = asked("cross-region")
+    settled = far.model_copy(update={"contrasts": far.contrasts[:1]})
+    assert decided(RECORDED, settled)() is not None
+    none = far.model_copy(update={"contrasts": ()})
     with pytest.raises(UsageError, match="no contrasts"):
-        decided(store, none)
+        decided(RECORDED, none)

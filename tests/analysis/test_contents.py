@@ -1,6 +1,7 @@
 """Which pages a report has, and what is in an experiment, from the recorded data and tables with
 planted truth."""
 
+import math
 import shutil
 from pathlib import Path
 
@@ -97,7 +98,7 @@ def test_an_interrupted_measurement_says_what_is_missing(tmp_path):
 
 
 def test_where_no_run_is_complete_the_first_line_says_so():
-    failed = runs({"ppg": None, "vpn": None}, status="failed")
+    failed = runs({"ppg": math.nan, "vpn": math.nan}, status="failed")
     assert lead_paragraph(failed).lines == ("No run is complete.",)
 
 

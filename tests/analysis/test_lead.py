@@ -2,14 +2,14 @@
 ``tests/answers``."""
 
 import re
-from collections import Counter
-from importlib import import_module
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import netperf_lib as npl
+from netperf_lib.analysis import observe
 from netperf_lib.analysis.contents import pages
 from netperf_lib.analysis.lead import lead_paragraph
 from netperf_lib.analysis.rule import of_main_tool, questions_by_rule
@@ -17,21 +17,15 @@ from netperf_lib.analysis.runs import headline_metrics, measurement
 from netperf_lib.experiment.origin import Measured, Origin
 from tests.studies.published import measured
 
+from . import planted
+
 LATENCY = "latency_oneway_us"
 
 
-def table(levels, rounds=12, metric=LATENCY, factor="placement"):
-    """Runs of several levels of a factor, shared by all rounds, with little noise."""
-    random = np.random.default_rng(3)
-    rows = [
-        {"round": r, "order": i, factor: level, metric: value * random.lognormal(0, 0.01)}
-        for r in range(1, rounds + 1)
-        for i, (level, value) in enumerate(levels.items())
-    ]
-    runs = pd.DataFrame(rows).assign(
-        experiment="x", status="ok", tool="qperf", test="tcp_lat"
-    )
-    return runs.assign(run_id=[f"run-{n}" for n in range(len(runs))])
+def table(levels, rounds=12, metric=LATENCY, factor="placement", **columns):
+    """Runs of several levels of a factor, with little noise, and without the time of day."""
+    runs = planted.runs(levels, rounds, by=factor, metric=metric, noise=0.01, **columns)
+    return runs.drop(columns="started_utc")
 
 
 def declared(runs, **contrast):
@@ -52,28 +46,26 @@ def test_a_family_by_rule_is_judged():
     assert "2 comparisons by rule" in found.lines[-1]
 
 
+def by_rule(runs, *metrics):
+    return questions_by_rule([of_main_tool(measurement(runs), m) for m in metrics])
+
+
 def test_the_family_by_rule_reads_no_value():
     runs = table({"ppg": 40.0, "same-zone": 57.0, "far": 90.0})
     other = runs.assign(**{LATENCY: np.random.default_rng(1).permutation(runs[LATENCY])})
-    one, two = (
-        [(p.a, p.b) for p in questions_by_rule([of_main_tool(measurement(r), LATENCY)])]
-        for r in (runs, other)
-    )
+    one, two = ([(p.a, p.b) for p in by_rule(r, LATENCY)] for r in (runs, other))
     assert one == two
 
 
 def test_what_is_set_on_hosts_is_compared_everywhere(tmp_path):
     runs = npl.read(measured("study-placement", tmp_path))
-    rule = questions_by_rule(
-        [of_main_tool(measurement(runs), m) for m in headline_metrics(runs)]
-    )
-    sides = [p.as_contrast() for p in rule]
-    streams = [
+    sides = [p.as_contrast() for p in by_rule(runs, *headline_metrics(runs))]
+    places = [
         c.a["placement"]
         for c in sides
         if c.a.get("streams") != (c.b or {}).get("streams")
     ]
-    assert streams == ["ppg", "same-zone", "cross-zone", "cross-region"]
+    assert places == ["ppg", "same-zone", "cross-zone", "cross-region"]
 
 
 def test_too_few_rounds_have_figures_and_no_verdict():
@@ -86,22 +78,20 @@ def test_too_few_rounds_have_figures_and_no_verdict():
 
 def test_a_side_that_names_no_condition_is_left_to_its_page():
     runs = table({"ppg": 40.0, "same-zone": 57.0})
-    sides = {"a": {"placement": "nowhere"}, "b": {"placement": "ppg"}}
-    found = lead_paragraph(declared(runs, metric=LATENCY, **sides))
+    a, b = ({"placement": place} for place in ("nowhere", "ppg"))
+    found = lead_paragraph(declared(runs, metric=LATENCY, a=a, b=b))
     assert "(same-zone)" in found.lines[0]
 
 
 @pytest.mark.parametrize(("factor", "every"), [(1.18, 2), (1.18, 10), (1.0, 2)])
 def test_a_stretch_of_slow_hours_is_told(factor, every):
     """Of series of 660 runs, and of 132."""
-    runs = table({"ppg": 46.0}, rounds=1320 // every)
-    minutes = pd.to_timedelta(every * (runs["round"] - 1), unit="min")
-    runs["started_utc"] = pd.Timestamp("2026-11-02T06:00Z") + minutes
-    slow = runs["started_utc"].dt.hour.between(15, 18)
-    runs[LATENCY] *= np.where(slow, factor, 1.0)
+    count = 1320 // every
+    at = pd.date_range("2026-11-02T06:00Z", periods=count, freq=f"{every}min")
+    values = 46.0 * np.where((at.hour >= 15) & (at.hour < 19), factor, 1.0)
+    text = said(table({"ppg": values}, rounds=count).assign(started_utc=at))
     told = "From 02 November 2026, 15:00 to 19:00 UTC 18 % slower than before and after"
-    assert (told in said(runs)) == (factor > 1)
-    assert ("UTC" in said(runs)) == (factor > 1)
+    assert (told in text) == ("UTC" in text) == (factor > 1)
 
 
 def test_a_condition_whose_runs_all_failed_is_no_level():
@@ -110,47 +100,40 @@ def test_a_condition_whose_runs_all_failed_is_no_level():
     assert "far" not in said(runs).partition(".")[0]
 
 
+NOT_FULL = {1: 0.85e9, 16: 6e9, 32: 11.2e9}, (16, 32)
+
+
 @pytest.mark.parametrize(
     ("rates", "against", "words"),
     [
-        ({1: 0.85, 16: 6.0, 32: 11.2}, (16, 32), "32 streams fill the path"),
-        ({1: 0.85, 16: 6.0, 32: 11.2}, (16, 32), "against 32 streams: 47 % less"),
-        ({1: 0.85, 16: 6.0, 32: 11.2}, (16, 32), "93 % of the advertised 12 Gbit/s"),
-        ({1: 1.0, 4: 4.0, 16: 4.01}, (16, 1), "4 streams fill the path"),
+        (*NOT_FULL, "32 streams fill the path"),
+        (*NOT_FULL, "against 32 streams: 47 % less"),
+        (*NOT_FULL, "93 % of the advertised 12 Gbit/s"),
+        ({1: 1e9, 4: 4e9, 16: 4.01e9}, (16, 1), "4 streams fill the path"),
     ],
 )
 def test_a_ladder_says_what_fills_the_path(rates, against, words):
-    bps = {n: rate * 1e9 for n, rate in rates.items()}
-    runs = table(bps, metric="throughput_bps", factor="streams")
-    runs = runs.assign(
-        tool="iperf3", test="tcp", placement="same-vnet", advertised_bps=12e9
-    )
-    one, two = ({"streams": n} for n in against)
-    found = lead_paragraph(declared(runs, metric="throughput_bps", a=one, b=two))
+    known = {"placement": "same-vnet", "advertised_bps": 12e9}
+    runs = table(rates, metric="throughput_bps", factor="streams", **known)
+    a, b = ({"streams": n} for n in against)
+    found = lead_paragraph(declared(runs, metric="throughput_bps", a=a, b=b))
     assert words in str(found)
 
 
-def test_work_a_level_does_not_grow_with_levels(monkeypatch):
-    counts = Counter()
+@pytest.mark.parametrize("count", [10, 300])
+def test_conditions_are_named_once_for_each_set_of_factors(monkeypatch, count):
+    calls, name = [], observe.condition_names
 
-    def counted(where, name):
-        module = import_module(f"netperf_lib.analysis.{where}")
-        function = getattr(module, name)
-        monkeypatch.setattr(
-            module, name, lambda *a, **k: counts.update([name]) or function(*a, **k)
-        )
+    def counted(*arguments, **options):
+        calls.append(1)
+        return name(*arguments, **options)
 
-    counted("observe", "condition_names")
-    for size in (10, 300):
-        counts.clear()
-        found = lead_paragraph(
-            table({f"level-{n}": 40.0 + n / 100 for n in range(size)}, rounds=1)
-        )
-        assert len(found.family) == size - 1
-        assert counts["condition_names"] < 8, (
-            "conditions are named once for each set of factors"
-        )
-    assert "on 300 levels" in found.lines[0]
+    monkeypatch.setattr(observe, "condition_names", counted)
+    levels = {f"level-{n}": 40.0 + n / 100 for n in range(count)}
+    found = lead_paragraph(table(levels, rounds=1))
+    assert len(found.family) == count - 1
+    assert len(calls) < 8
+    assert f"on {count} levels" in found.lines[0]
 
 
 def test_page_and_lead_name_the_streams_that_fill_a_path():
@@ -193,17 +176,9 @@ def zones(count):
 
 
 def test_one_run_a_side_takes_no_share_of_the_family():
-    single = pd.DataFrame(
-        {
-            "placement": zone,
-            "streams": n,
-            "tool": "iperf3",
-            "status": "ok",
-            "throughput_bps": 1e9,
-        }
-        for zone in ("zone1", "zone2")
-        for n in (1, 16)
-    )
+    cells = dict.fromkeys(product(("zone1", "zone2"), (1, 16)), 1e9)
+    single = table(cells, 1, metric="throughput_bps", factor=["placement", "streams"])
+    single = single.drop(columns="round").assign(run_id=[*"abcd"])
     lead = lead_paragraph(pd.concat([zones(5), single], ignore_index=True))
     assert [(c.metric, c.verdict) for c in lead.family] == [(LATENCY, "worse")]
     assert "no verdicts" not in str(lead)
@@ -218,11 +193,9 @@ def test_names_of_zones_ask_the_question_of_zones():
 
 
 def test_acceleration_is_what_switching_it_on_brings():
-    (one,) = lead_paragraph(
-        table({True: 60.0, False: 160.0}, factor="accelerated")
-    ).family
-    assert one.ratio < 1
-    assert one.verdict == "better"
+    runs = table({True: 60.0, False: 160.0}, factor="accelerated")
+    (one,) = lead_paragraph(runs).family
+    assert (one.ratio < 1, one.verdict) == (True, "better")
 
 
 def test_python_and_the_terminal_have_one_baseline():

@@ -9,7 +9,6 @@ import json
 from functools import cache
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -24,6 +23,8 @@ from netperf_lib.errors import UsageError
 from netperf_lib.metrics import EVIDENCE
 from netperf_lib.reporting.explorer import explore
 from netperf_lib.tools.ss import evidence, read_samples
+
+from .planted import runs
 
 LAB = Path("data/recorded/lab-full")
 
@@ -94,46 +95,34 @@ def test_any_evidence_has_an_answer(row):
 # -- conditions ----------------------------------------------------------------------------------
 
 
-def row(**changed):
-    """A sampled run of one stream at 1 Gbit/s, held by its receive window."""
-    return {
-        "experiment": "e",
-        "run_id": "r",
-        "status": "ok",
-        "round": 1,
-        "deployment": 1,
-        "placement": "cross-region",
-        "client": "a",
-        "server": "b",
-        "tool": "iperf3",
-        "test": "tcp",
+def table(rounds=6, **changed):
+    """Sampled runs of one stream at 1 Gbit/s, held by the receive window."""
+    sampled = {
         "streams": 1,
-        "throughput_bps": 1e9,
         "limit_bps": 1e9,
         "limit_busy_ratio": 1.0,
         "limit_receive_window_ratio": 0.9,
         "limit_send_buffer_ratio": 0.0,
         "advertised_bps": 8e9,
-        "started_utc": pd.Timestamp("2026-01-01", tz="UTC"),
-    } | changed
+    }
+    rates = {"cross-region": 1e9}
+    return runs(rates, rounds, metric="throughput_bps", **sampled | changed)
 
 
-def table(*rows):
-    numbered = []
-    for number, one in enumerate(rows, 1):
-        numbered.append(one | {"run_id": f"r{number}", "round": number})
-    return pd.DataFrame(numbered)
+def by_log(**changed):
+    """The same without samples."""
+    known = table(**changed)
+    return known.drop(columns=[c for c in known if c.startswith("limit_")])
 
 
-FAST = row(throughput_bps=7.9e9, limit_bps=7.9e9)
+def full(rate):
+    return {"throughput_bps": rate, "limit_bps": rate}
 
 
 def test_a_log_alone_tells_of_no_window_and_no_processor():
-    runs = table(*[row(cpu_client_ratio=1.0, cpu_server_ratio=1.0)] * 6)
-    runs = runs.drop(columns=[c for c in runs if c.startswith("limit_")])
-    [one] = limits(runs)
-    assert one.cause == UNKNOWN
-    assert "All judged by logs alone" in repr(limits(runs))
+    found = limits(by_log(cpu_client_ratio=1.0, cpu_server_ratio=1.0))
+    assert [one.cause for one in found] == [UNKNOWN]
+    assert "All judged by logs alone" in repr(found)
 
 
 @pytest.mark.parametrize(
@@ -144,24 +133,22 @@ def test_a_log_alone_tells_of_no_window_and_no_processor():
     ],
 )
 def test_a_log_alone_tells_what_was_asked_for_and_advertised(changed, cause):
-    runs = table(*[row(**changed)] * 6)
-    runs = runs.drop(columns=[c for c in runs if c.startswith("limit_")])
-    assert [one.cause for one in limits(runs)] == [cause]
+    assert [one.cause for one in limits(by_log(**changed))] == [cause]
 
 
 def test_a_cause_has_its_evidence_and_what_to_do():
-    [window] = limits(table(*[row()] * 6))
+    [window] = limits(table())
     assert window.cause == "receive window"
     assert window.reason == (
         "of the busy time: receive window 90 %, send buffer 0 %, path 10 %"
     )
     assert "net.ipv4.tcp_rmem" in window.recommendation
-    [link] = limits(table(*[FAST] * 6))
+    [link] = limits(table(**full(7.9e9)))
     assert link.reason == "99 % of the advertised 8 Gbit/s"
 
 
 def test_runs_that_do_not_agree_have_no_common_cause():
-    [one] = limits(table(*[row()] * 3, *[FAST] * 3))
+    [one] = limits(table(**full([1e9] * 3 + [7.9e9] * 3)))
     assert one.cause == UNKNOWN
     assert one.reason.startswith("its runs differ: ")
 
@@ -175,9 +162,8 @@ def test_the_frame_has_the_shares_of_the_kernel():
 
 
 def test_without_throughput_it_says_so():
-    runs = npl.read(LAB).runs
     with pytest.raises(UsageError, match="throughput_bps"):
-        limits(runs[runs["tool"] == "qperf"])
+        limits(npl.read(LAB).runs.query("tool == 'qperf'"))
 
 
 def test_the_explorer_names_the_cause():
@@ -185,7 +171,7 @@ def test_the_explorer_names_the_cause():
 
 
 def test_the_page_on_limits_is_made_where_connections_were_sampled():
-    pages = npl.analysis.pages(table(*[row()] * 3))
+    pages = npl.analysis.pages(table(3))
     assert "08-limits" in {page.notebook for page in pages}
 
 
@@ -196,7 +182,7 @@ def test_the_command_prints_lines():
 
 
 def test_a_senders_throughput_is_judged_too():
-    sent = table(*[row()] * 6).rename(columns={"throughput_bps": "throughput_sent_bps"})
+    sent = table().rename(columns={"throughput_bps": "throughput_sent_bps"})
     assert [one.cause for one in npl.limits(sent)] == ["receive window"]
 
 
