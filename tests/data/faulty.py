@@ -33,7 +33,7 @@ class Fault:
         text = os.fsdecode(path) if isinstance(path, bytes) else str(path)
         if not text.startswith(self.folder):
             return
-        name = re.sub(r"[0-9a-f]*\d[0-9a-f]*", "0", text.rpartition("/")[2])
+        name = re.sub(r"[0-9a-f]{8,}|\d+", "0", text.rpartition("/")[2])
         self.kinds.append((event, name, *_line()))
         if len(self.kinds) == self.number:
             raise OSError(self.code, os.strerror(self.code), text)

@@ -110,6 +110,14 @@ def outcome(command, request, place):
     return ""
 
 
+def kinds_of_ingest(start, folder):
+    """What a report does before it is one."""
+    place = Path(shutil.copytree(start, folder / "read")) / "mine"
+    with fault(place.parent, 0, 0) as counted:
+        ingest(None, place)
+    return {*counted.kinds}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [import_few, ingest, collect, report])
 def test_each_operation_may_fail_once(command, tmp_path, request):
@@ -123,10 +131,12 @@ def test_each_operation_may_fail_once(command, tmp_path, request):
         command(request, good)
     assert len(counted.kinds) > 20
     expected = state(good)
+    met = kinds_of_ingest(start.parent, tmp_path) if command is report else set()
     first = {}
     for number, kind in enumerate(counted.kinds, 1):
         # `make faults` tries every operation, and here the first of each kind fails
-        first.setdefault(number if EVERY else kind, number)
+        if EVERY or kind not in met:
+            first.setdefault(number if EVERY else kind, number)
     for number in first.values():
         code = list(REMEDIES)[number % 3]
         place = (
