@@ -217,5 +217,5 @@ def test_a_wrong_question_gets_one_sentence(options, text):
 def test_no_runs_and_no_table_are_refused():
     with pytest.raises(UsageError, match="the table of runs is empty"):
         compare(table(2).iloc[:0])
-    with pytest.raises(UsageError, match="expected an experiment.*got int"):
+    with pytest.raises(UsageError, match=r"expected an experiment.*got int"):
         npl.compare([1, 2])
