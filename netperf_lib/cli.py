@@ -412,7 +412,7 @@ def compare(
 
     With one folder, --by prints the levels and ratios of a factor, as in the notebooks.
     """
-    from .analysis import gate
+    from .analysis.verdicts import check_gate
 
     if options["where_after"] and after is None:
         raise click.UsageError("--where-after is for two folders: use --where")
@@ -426,7 +426,7 @@ def compare(
         levels = getattr(result, "levels", None)
         _print_verdicts(levels, family, lead, two=after is not None)
     if fail_on:
-        say_aloud(gate.check(family, fail_on))
+        say_aloud(check_gate(family, fail_on))
 
 
 def _verdicts(

@@ -6,16 +6,13 @@ packets within a run resemble each other, and are never the sample size.
 """
 
 from ..metrics import rounds_required
-from .claims import proofs
 from .compare import compared_table, contrasts, judge
-from .contents import pages
-from .details import places, tail_metric
+from .contents import pages, places, proofs, tail_metric
 from .history import ask_history, measurements
 from .intervals import level
 from .judging import until_decided
 from .lead import lead_paragraph, opening
 from .limits import limits_table, limits_words
-from .pairs import ends_of, pairs_words
 from .runs import headline_metrics
 from .series import changes
 from .streams import saturation
@@ -33,7 +30,6 @@ __all__ = [
     "compared_table",
     "contrasts",
     "end",
-    "ends_of",
     "headline_metrics",
     "judge",
     "lead_paragraph",
@@ -44,7 +40,6 @@ __all__ = [
     "metric_label",
     "opening",
     "pages",
-    "pairs_words",
     "places",
     "proofs",
     "rounds_required",

@@ -1,35 +1,41 @@
-"""Which pages an experiment's report has.
-
-A notebook for each question that the data can answer, and its parameters.
-"""
+"""What a report shows: a page for each question that the data can answer, and the proofs."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from ..data.declaration import declaration, read_plan
+from ..data.declaration import claims, declaration, read_plan
 from ..data.door import read
 from ..data.files import Location
-from ..data.layout import experiments, trial_of
+from ..data.layout import experiment_folder, experiments, trial_of
 from ..data.load import Results
-from ..errors import NotMeasured
+from ..errors import NothingToReport, NotMeasured, StoreError
 from ..experiment.factors import dimensions, factor, sort_levels
 from ..experiment.model import Contrast
-from ..experiment.placements import PLACEMENTS, is_place
+from ..experiment.placements import PLACEMENTS, PLACES, is_place
 from ..metrics import METRICS, plural
 from .history import measurements, name_of
 from .observe import observe
-from .pairs import has_pairs
-from .runs import LENGTHS, headline_metrics, measurement, without_sent
+from .runs import (
+    HOSTS,
+    LENGTHS,
+    Data,
+    headline_metrics,
+    measurement,
+    numbered,
+    without_sent,
+)
 from .verdicts import factor_of
-from .words import capital, heading
+from .words import Words, capital, heading
 
 LONG_H, OVER_TIME_H = 10.0, 6.0
 """Hours from which on one measurement is shown over time: of a data root, and in its own report."""
@@ -128,7 +134,10 @@ def pages(data: Any) -> list[Page]:
         m for m in metrics if len(placements[good[m].notna()].dropna().unique()) > 1
     ]
     found = [Page("summary")] if metrics or declared else []
-    found += [_page("pairs", "Every pair", m) for m in metrics if has_pairs(good, m)]
+    for metric in metrics:
+        with suppress(NothingToReport):
+            ends_of(source, metric)
+            found.append(_page("pairs", "Every pair", metric))
 
     @cache
     def splitting(metric: str) -> tuple[str, ...]:
@@ -139,8 +148,8 @@ def pages(data: Any) -> list[Page]:
         if name == "placement" and has_paths:
             continue
         asked = several if name == "placement" else metrics
-        for metric in _asked(good, name, asked, declared, splitting):
-            found.append(_of_factor(name, metric))
+        chosen = _asked(good, name, asked, declared, splitting)
+        found += [_of_factor(name, metric) for metric in chosen]
     found += [_page("05-paths", "Paths", m) for m in several if has_paths]
     columns = {*good.columns[good.notna().any()]}
     found += [Page(name) for name, some in MEASURED.items() if columns & {*some}]
@@ -262,3 +271,101 @@ def _rounds(exp: Results) -> str:
     measured, planned = int(exp.runs["round"].nunique()), exp.origin.planned
     few = measured < planned and not exp.origin.looked
     return f"{measured}{f' of {planned}' if few else ''} in {deployments}"
+
+
+# -- what single pages ask -------------------------------------------------------------------------
+
+END_NAMES = ("zone_physical", "zone", "region")
+"""Names for the two ends of a pair, the most informative first."""
+
+
+def ends_of(data: Data, metric: str) -> tuple[str, str]:
+    """Return the two factors that name the ends of the pairs, so that a cell is one pair.
+
+    Raises NothingToReport if there are not several pairs that differ in their hosts alone.
+    """
+    obs = observe(data, metric)
+    runs = obs.runs.dropna(subset=[*HOSTS])
+    others = [name for name in obs.by if not name.startswith(HOSTS)]
+    counts = runs.groupby(numbered(runs, others))[[*HOSTS]].nunique()
+    if not counts.gt(1).all(axis="columns").any():
+        raise NothingToReport(
+            "a matrix needs several pairs of one placement, with several clients and servers"
+        )
+    pairs = runs.drop_duplicates([*HOSTS])
+    for end in END_NAMES:
+        ends = [f"{host}_{end}" for host in HOSTS]
+        named = pairs[ends].dropna().drop_duplicates()
+        if len(named) == len(pairs):
+            return ends[0], ends[1]
+    return HOSTS
+
+
+def places(data: Any) -> list[str] | None:
+    """Return the placements that are locations, not paths, if there are several.
+
+    Else None (all).
+
+    Examples
+    --------
+    >>> npl.analysis.places(exp)
+    ['ppg', 'same-zone', 'cross-zone', 'cross-region']
+    """
+    measured = {*measurement(data).complete["placement"].dropna()}
+    names = [p for p in PLACES if p in measured]
+    return names if len(names) > 1 else None
+
+
+def tail_metric(data: Any) -> str:
+    """Return the percentile that gets a verdict: the 99th one-way, else of the round trip.
+
+    Examples
+    --------
+    >>> npl.analysis.tail_metric(exp)
+    'latency_oneway_p99_us'
+    """
+    one_way, round_trip = "latency_oneway_p99_us", "rtt_p99_us"
+    runs = measurement(data).complete
+    only = runs[one_way].isna().all() and runs[round_trip].notna().any()
+    return round_trip if only else one_way
+
+
+# -- proofs ----------------------------------------------------------------------------------------
+
+SHOWN = ["host", "claim", "holds", "evidence"]
+HOLDS = {True: "holds", False: "does NOT hold", None: "not shown"}
+
+
+def stored(data: Data) -> list[dict[str, Any]]:
+    """Return the claims about the hosts as they are stored; a table made by hand has none."""
+    folder = folder_of(data)
+    return claims(folder) if folder else []
+
+
+def folder_of(data: Data) -> Path | None:
+    """Return the folder that runs come from; None for a table made by hand."""
+    folder = measurement(data).origin.folder
+    try:
+        return experiment_folder(folder) if folder else None
+    except StoreError:
+        return None
+
+
+def proofs(data: Data) -> pd.DataFrame | Words:
+    """Return the evidence of where the hosts were and how they were set up.
+
+    Examples
+    --------
+    >>> npl.analysis.proofs(exp).columns.to_list()
+    ['claim', 'holds', 'evidence']
+    """
+    rows = pd.DataFrame(stored(data), columns=["deployment", *SHOWN])
+    if rows.empty:
+        return Words(
+            "The source of the hosts recorded no proof of where they were: the placements are as "
+            "declared."
+        )
+    rows["holds"] = [HOLDS[holds] for holds in rows["holds"]]
+    named = rows["host"].fillna("") != ""
+    rows["host"] = rows["host"].where(named, rows["deployment"])
+    return rows[SHOWN].set_index("host").rename_axis(None)

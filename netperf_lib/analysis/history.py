@@ -17,11 +17,10 @@ from ..data.layout import experiments
 from ..errors import NothingToReport
 from ..metrics import MARGIN, format_value, plural
 from ..metrics import metric as metric_of
-from .details import levels_words
 from .observe import observe
 from .runs import MEASUREMENT, Data, headline_metrics
 from .series import changes
-from .words import Headline, Words, log_size, percent, size_words
+from .words import Headline, Words, levels_words, log_size, percent, size_words
 
 CHANGE_ALPHA = 0.0025
 """False-alarm rate of the changes of one page: of real days without a change, few report one."""

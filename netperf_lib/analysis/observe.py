@@ -322,7 +322,7 @@ class Observations:
         """Return the conditions that a figure shows (see `slice_for`); what all share is unsaid."""
         small = self.only(self.usual(self.asked, contrasts))
         names = varying(small.facts.astype(str), small.by)
-        return small.only(level_names(small, names)) if names else small
+        return small.only(small.called(names)) if names else small
 
     def usual(
         self, factors: Sequence[str], contrasts: Sequence[Contrast] = ()
@@ -415,11 +415,6 @@ def as_tuple(names: str | Sequence[str] | None) -> tuple[str, ...]:
     if isinstance(names, str):
         return (names,)
     return tuple(dict.fromkeys(map(str, names or ())))
-
-
-def level_names(obs: Observations, names: Sequence[str]) -> dict[str, str]:
-    """Return what to call each condition by the levels of these factors alone."""
-    return obs.called(names)
 
 
 def observe(
@@ -893,21 +888,3 @@ def measured_by(obs: Observations) -> str:
     kinds = obs.runs[["tool", "test"]].astype(object).fillna("").drop_duplicates()
     tests = sorted(" ".join(kind).strip() for kind in kinds.itertuples(index=False))
     return " and ".join(tests)
-
-
-def describe(obs: Observations) -> str:
-    """Return in a sentence what was observed: metric, tools, conditions, rounds."""
-    info, table = metric_of(obs.metric), obs.complete
-    found = (
-        plural(table["condition"].nunique(), "condition"),
-        plural(table["round"].nunique(), "round"),
-        plural(table["replicate"].nunique(), "deployment"),
-        plural(len(table), "complete run"),
-    )
-    text = info.label
-    if info.basis and info.basis not in info.label.lower():
-        text += f" ({info.basis})"
-    text += f", measured by {measured_by(obs)}: {in_words(found)}."
-    if info.better:
-        text += f" {info.better.capitalize()} is better."
-    return text

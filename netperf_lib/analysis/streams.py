@@ -11,7 +11,7 @@ import pandas as pd
 from ..errors import NothingToReport
 from ..metrics import ALPHA, format_value, plural, rounds_required
 from .intervals import Rounds, check_share
-from .observe import Observations, level_names, observe
+from .observe import Observations, observe
 from .runs import Data
 from .words import percent
 
@@ -123,7 +123,7 @@ def saturation(
 
 def _fits(obs: Observations, share: float) -> dict[str, Streams]:
     """Return how many streams are enough for each path with several numbers of them."""
-    paths = level_names(obs, [name for name in obs.by if name != "streams"])
+    paths = obs.called([name for name in obs.by if name != "streams"])
     rows = obs.complete.astype({"condition": object})
     rows["path"] = rows["condition"].map(paths)
     rows["streams"] = rows["condition"].map(obs.facts["streams"])

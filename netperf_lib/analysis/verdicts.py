@@ -7,7 +7,7 @@ A question names two conditions, or one and a threshold. Its sample is what both
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ..errors import NetperfError
 from ..experiment.contrasts import threshold
 from ..experiment.model import Contrast
 from ..metrics import ALPHA, MARGIN, METRICS, Better, plural
@@ -390,11 +391,6 @@ class Comparison(Judged):
         """What must hold for the statement to hold."""
         return (assumption(self),)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field and the words, as JSON types; values that are not finite are None."""
-        fields = {name: words.as_json(value) for name, value in vars(self).items()}
-        return {**fields, "method": self.method, "words": self.words}
-
     def __repr__(self) -> str:
         return "\n  ! ".join([self.words, *self.warnings])
 
@@ -509,7 +505,7 @@ class Family(Sequence[Comparison]):
             "alpha": self.alpha,
             "declared": self.declared,
             "warnings": list(self.warnings),
-            "comparisons": [c.to_dict() for c in self],
+            "comparisons": words.as_json(self.to_frame()),
         }
 
     def __repr__(self) -> str:
@@ -946,3 +942,33 @@ def confidences(comparisons: Iterable[Comparison]) -> list[str]:
     known = sorted(c.confidence for c in comparisons if c.low > 0)
     ends = [f"{100 * share:.4g}" for share in known[:1] + known[-1:]]
     return list(dict.fromkeys(ends))
+
+
+# -- for a pipeline --------------------------------------------------------------------------------
+
+
+class GateError(NetperfError):
+    """The verdicts do not let a change pass."""
+
+    exit_code = 3
+
+
+def check_gate(family: Family, fail_on: Collection[str]) -> str:
+    """Say that the gate lets a change pass, and on which verdicts.
+
+    Raises GateError if a comparison has one of the verdicts in `fail_on`, or if there is nothing to
+    judge: a gate that saw no data must not open.
+    """
+    if not len(family):
+        raise GateError(
+            "gate: nothing was compared (no data, or no condition that both sides share)"
+        )
+    refused = [c for c in family if c.verdict in fail_on]
+    if refused:
+        others = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+        raise GateError(f"gate: {refused[0].verdict}: {refused[0].words}{others}")
+    if all(c.verdict in ("no verdict", "exploratory") for c in family):
+        raise GateError(
+            f"gate: no comparison has a verdict; the first: {family[0].words}"
+        )
+    return f"gate: passed, none is {' or '.join(fail_on)}; {family.summary}"

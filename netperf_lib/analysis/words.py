@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, Self
 
-import numpy as np
 import pandas as pd
 
 from ..errors import NothingToReport, visible
 from ..experiment.factors import FACTORS, factor, level_words
 from ..experiment.placements import PLACEMENTS
-from ..metrics import METRICS, format_value
+from ..metrics import METRICS, format_span, format_value
 from ..metrics import metric as metric_of
 from .runs import ENDS, MEANS
 
@@ -27,6 +27,8 @@ SEVERAL = "(several)"
 """Stands for the level of a factor that varies within a condition."""
 TIMES = 3.0
 """From this ratio on a change is written as a factor, and below it in per cent."""
+MANY = 12
+"""Conditions from which on a sentence has the smallest and the largest level."""
 UNKNOWN = "not known"
 """What limits a transfer where no rule holds."""
 
@@ -139,19 +141,9 @@ def as_text(markdown: str) -> str:
 # -- numbers ---------------------------------------------------------------------------------------
 
 
-def as_json(value: Any) -> Any:
-    """Return `value` as JSON types; a float that is not finite becomes None."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if hasattr(value, "to_dict"):
-        return value.to_dict()
-    if isinstance(value, Mapping):
-        return {str(k): as_json(v) for k, v in value.items()}
-    if isinstance(value, np.ndarray | list | tuple):
-        return [as_json(v) for v in value]
-    return value
+def as_json(table: pd.DataFrame) -> Any:
+    """Return the rows of a table as JSON types; a figure that is not finite becomes None."""
+    return json.loads(table.to_json(orient="records", double_precision=15))
 
 
 def percent(share: float) -> str:
@@ -364,6 +356,16 @@ def verdict_counts(verdicts: Iterable[str]) -> str:
 
 
 UNDECIDED = {"inconclusive": "not decided", "no verdict": "not decided"}
+
+
+def levels_words(table: pd.DataFrame, metric: str) -> str:
+    """Return the levels of conditions in a sentence, for a headline."""
+    info, medians = metric_of(metric), table["median"].dropna()
+    if len(medians) > MANY:
+        ends = format_span(medians.min(), medians.max(), info.unit)
+        return f"{info.label}: {ends} in {len(medians)} conditions."
+    figures = [f"{format_value(value, info.unit)} ({c})" for c, value in medians.items()]
+    return f"{info.label}: {', '.join(figures)}."
 
 
 # -- pages -----------------------------------------------------------------------------------------

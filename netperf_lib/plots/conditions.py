@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from ..analysis.observe import Observations, as_tuple, level_names, measured_by, observe
+from ..analysis.observe import Observations, as_tuple, measured_by, observe
 from ..analysis.words import interval_words
 from ..metrics import format_value
 from ..metrics import metric as metric_of
@@ -74,7 +74,7 @@ def rounds(
     deployments = runs["replicate"].nunique()
     called = {name: name for name in table.index}
     if hue:
-        called = level_names(obs, as_tuple(hue))
+        called = obs.called(as_tuple(hue))
     runs["called"] = runs["condition"].astype(str).map(called)
     runs["place"] = runs["round"]
     order = "Round" if obs.blocked else "Run"

@@ -15,11 +15,10 @@ from ..analysis.compare import (
     judge_declared,
     pairs,
 )
-from ..analysis.details import levels_words
+from ..analysis.contents import ends_of
 from ..analysis.judging import read_margin
 from ..analysis.lead import lead_paragraph
-from ..analysis.observe import Observations, describe, levels, observe
-from ..analysis.pairs import ends_of, pairs_words
+from ..analysis.observe import Observations, levels, measured_by, observe
 from ..analysis.rule import usual_level
 from ..analysis.runs import (
     MEASUREMENT,
@@ -30,11 +29,12 @@ from ..analysis.runs import (
 )
 from ..analysis.streams import filled
 from ..analysis.verdicts import Family
-from ..analysis.words import Headline, Words, as_json, log_size
+from ..analysis.words import Headline, Words, as_json, levels_words, log_size
 from ..errors import NothingToReport, UsageError
 from ..experiment.factors import factor
 from ..experiment.model import Contrast
-from ..metrics import plural
+from ..metrics import format_span, format_value, in_words, plural
+from ..metrics import metric as metric_of
 from .blocks import notice, verdicts
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ IN_ROUNDS = (
     "Every condition is measured once in every planned round, so that drift affects all "
     "alike."
 )
+ALIKE = 0.02
+"""Pairs whose medians differ by no more are not called best and worst."""
 MAX_DIFFERENCES = 12
 """Comparisons that a page shows where there are more than twice as many, and nobody declared
 them."""
@@ -176,7 +178,7 @@ class Answer:
             "factor": ", ".join(self.observations.asked),
             "metric": self.metric,
             "notes": list(self.observations.notes),
-            "levels": as_json(figures.to_dict("records")),
+            "levels": as_json(figures),
             **self.verdicts.to_dict(),
         }
 
@@ -358,3 +360,36 @@ def _first(
     raise problem or NothingToReport(
         "no complete run has a latency, a round trip or a throughput"
     )
+
+
+def describe(obs: Observations) -> str:
+    """Return in a sentence what was observed: metric, tools, conditions, rounds."""
+    info, table = metric_of(obs.metric), obs.complete
+    found = (
+        plural(table["condition"].nunique(), "condition"),
+        plural(table["round"].nunique(), "round"),
+        plural(table["replicate"].nunique(), "deployment"),
+        plural(len(table), "complete run"),
+    )
+    text = info.label
+    if info.basis and info.basis not in info.label.lower():
+        text += f" ({info.basis})"
+    text += f", measured by {measured_by(obs)}: {in_words(found)}."
+    if info.better:
+        text += f" {info.better.capitalize()} is better."
+    return text
+
+
+def pairs_words(obs: Observations) -> str:
+    """Return which pair is best and worst, in a sentence."""
+    info = metric_of(obs.metric)
+    known = obs.conditions[[*obs.asked]].notna().all(axis=1)
+    medians = obs.levels["median"][known].dropna()
+    medians = medians.sort_values(ascending=info.better != "higher")
+    one, two = medians.index[0], medians.index[-1]
+    best, worst = (format_value(medians[name], info.unit) for name in (one, two))
+    low, high = medians.min(), medians.max()
+    if high > (1 + ALIKE) * low:
+        return f"Best is {one} with {best}, worst {two} with {worst}."
+    same = best if best == worst else format_span(low, high, info.unit)
+    return f"All pairs have {same}."

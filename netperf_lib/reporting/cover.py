@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..analysis.claims import HOLDS, folder_of, stored
+from ..analysis.contents import HOLDS, folder_of, stored
 from ..analysis.runs import measurement, status_counts
 from ..analysis.words import shortened
 from ..data.declaration import read_plan

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.analysis import gate
 from netperf_lib.analysis.compare import between, compare, judge
 from netperf_lib.analysis.runs import measurement
+from netperf_lib.analysis.verdicts import GateError, check_gate
 from netperf_lib.data.door import read
 from netperf_lib.errors import UsageError
 from netperf_lib.terminal import text, verdict_blocks
@@ -200,10 +200,10 @@ def test_what_is_not_decided_says_its_interval_and_why():
 
 
 def test_a_gate_opens_only_on_verdicts_that_pass():
-    passed = gate.check(before_after(runs(1), runs(2), margin=0.2), ["worse"])
+    passed = check_gate(before_after(runs(1), runs(2), margin=0.2), ["worse"])
     assert passed.startswith("gate: passed, none is worse; 2 compared: 0 worse, 0 better")
-    with pytest.raises(gate.GateError, match="ppg"):
-        gate.check(before_after(runs(1), runs(2, scale=1.3), margin=0.1), ["worse"])
+    with pytest.raises(GateError, match="ppg"):
+        check_gate(before_after(runs(1), runs(2, scale=1.3), margin=0.1), ["worse"])
 
 
 def test_a_gate_that_saw_nothing_or_no_verdict_stays_shut():
@@ -212,8 +212,8 @@ def test_a_gate_that_saw_nothing_or_no_verdict_stays_shut():
     assert len(nothing) == 0
     few = before_after(runs(1, rounds=1), runs(2, rounds=1))
     for family in (nothing, few):
-        with pytest.raises(gate.GateError):
-            gate.check(family, ["worse"])
+        with pytest.raises(GateError):
+            check_gate(family, ["worse"])
 
 
 SIDES = "--by tool,accelerated --metric latency_oneway_us --fail-on worse --json"

@@ -9,8 +9,9 @@ import pytest
 import netperf_lib as npl
 from netperf_lib.analysis.contents import pages
 from netperf_lib.analysis.lead import lead_paragraph
-from netperf_lib.analysis.observe import describe, observe
+from netperf_lib.analysis.observe import observe
 from netperf_lib.errors import NetperfError
+from netperf_lib.reporting.answer import describe
 from netperf_lib.reporting.blocks import verdicts
 
 from .planted import design

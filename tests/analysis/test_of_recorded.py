@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.analysis.observe import describe
 from netperf_lib.data.raw import exclude
 from netperf_lib.experiment.origin import Measured
+from netperf_lib.reporting.answer import describe
 from netperf_lib.reporting.cover import cover
 
 from . import planted

@@ -5,7 +5,7 @@ import re
 import pandas as pd
 
 import netperf_lib as npl
-from netperf_lib.analysis.claims import folder_of
+from netperf_lib.analysis.contents import folder_of
 from netperf_lib.data.declaration import claims
 from netperf_lib.experiment.origin import Measured, Origin
 from netperf_lib.metrics import format_value
@@ -48,6 +48,6 @@ def test_proofs_that_do_not_all_hold_say_which(monkeypatch):
     assert {*npl.analysis.proofs(exp)["holds"]} == {"holds"}
     claim = claims(exp.folder)[0]
     planted = [claim | {"holds": holds} for holds in (False, None, True)]
-    monkeypatch.setattr("netperf_lib.analysis.claims.stored", lambda _: planted)
+    monkeypatch.setattr("netperf_lib.analysis.contents.stored", lambda _: planted)
     shown = [*npl.analysis.proofs(exp)["holds"]]
     assert shown == ["does NOT hold", "not shown", "holds"]
