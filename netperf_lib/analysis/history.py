@@ -1,7 +1,4 @@
-"""A metric over the time of one experiment or many.
-
-It is shown by the clock, by hour and by weekday, with changes of its level.
-"""
+"""A metric over the time of one experiment or many: medians of periods, and changes of level."""
 
 from __future__ import annotations
 
@@ -15,12 +12,12 @@ import pandas as pd
 from ..data.files import Location, last_name
 from ..data.layout import experiments
 from ..errors import NothingToReport
-from ..metrics import MARGIN, format_value, plural
+from ..metrics import MARGIN, plural
 from ..metrics import metric as metric_of
-from .observe import observe
+from .observe import Observations, observe
 from .runs import MEASUREMENT, Data, headline_metrics
-from .series import changes
-from .words import Headline, Words, levels_words, log_size, percent, size_words
+from .series import Change, changes
+from .words import Headline, Words, levels_words, log_size, percent
 
 CHANGE_ALPHA = 0.0025
 """False-alarm rate of the changes of one page: of real days without a change, few report one."""
@@ -38,40 +35,6 @@ FEWEST = 10
 
 
 @dataclass(frozen=True, slots=True)
-class ChangePoint:
-    """A change of level, with its time.
-
-    Attributes
-    ----------
-    at : Timestamp
-        When it began.
-    until : Timestamp or None
-        When the previous level returned; None if it did not.
-    ratio, before, after : float
-        New level over the one before, and both in the unit of the metric.
-    """
-
-    at: pd.Timestamp
-    until: pd.Timestamp | None
-    ratio: float
-    before: float
-    after: float
-
-    def words(self, metric: str) -> str:
-        """Return the change: ``from 15:00 to 19:00 18 % slower than before and after``."""
-        info, more = metric_of(metric), self.ratio > 1
-        how = "slower" if more == (info.better == "lower") else "faster"
-        size = f"{size_words(self.ratio)} {'as high as' if self.ratio >= 3 else f'{how} than'}"
-        after, before = (format_value(v, info.unit) for v in (self.after, self.before))
-        begun, than = f"{self.at:%d %B %Y, %H:%M}", f"({after} against {before})"
-        if self.until is None:
-            return f"since {begun} UTC {size} before, which has not ended {than}"
-        same_day = self.until.date() == self.at.date()
-        end = f"{self.until:%H:%M}" if same_day else f"{self.until:%d %B, %H:%M}"
-        return f"from {begun} to {end} UTC {size} before and after {than}"
-
-
-@dataclass(frozen=True, slots=True)
 class History:
     """How a metric changed over time.
 
@@ -84,7 +47,7 @@ class History:
         The period of each median: ``"day"``, ``"hour"``.
     series : dict of str to Series
         Median of each period, by condition.
-    changes : dict of str to list of ChangePoint
+    changes : dict of str to list of Change
         Abrupt changes of level, of conditions with at least ten periods.
     """
 
@@ -92,43 +55,42 @@ class History:
     runs: pd.DataFrame
     period: str
     series: dict[str, pd.Series[float]]
-    changes: dict[str, list[ChangePoint]]
+    changes: dict[str, list[Change]]
 
     @property
     def span(self) -> str:
         """From when to when, and how many runs."""
-        first, last = (
-            f"{t:%Y-%m-%d %H:%M}" for t in self.runs["started_utc"].agg(["min", "max"])
-        )
-        return f"{plural(len(self.runs), 'run')} from {first} to {last} UTC"
+        first, last = self.runs["started_utc"].agg(["min", "max"])
+        runs = plural(len(self.runs), "run")
+        return f"{runs} from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC"
 
     @property
     def headline(self) -> Headline:
         """The headline of a page: what changed, else the level of each condition."""
-        points = [(name, p) for name, some in self.changes.items() for p in some]
+        points = [
+            (name, change) for name, some in self.changes.items() for change in some
+        ]
         if points:
-            name, p = max(points, key=lambda point: log_size(point[1].ratio))
-            return Headline(
-                f"{metric_of(self.metric).label} of {name}: {p.words(self.metric)}."
-            )
+            name, clearest = max(points, key=lambda point: log_size(point[1].ratio))
+            label = metric_of(self.metric).label
+            return Headline(f"{label} of {name}: {clearest.words(self.metric)}.")
         medians = self.runs.groupby("condition", observed=True)[self.metric].median()
-        change = "No change of level" if self.changes else "Too few periods for changes"
         levels = levels_words(medians.to_frame("median"), self.metric)
+        change = "No change of level" if self.changes else "Too few periods for changes"
         return Headline(f"{levels} {change} in {self.span}.")
 
     @property
     def words(self) -> Words:
         """The changes, in sentences."""
         lines = []
-        for name, points in self.changes.items():
-            lines += [f"{name}: {p.words(self.metric)}" for p in points]
+        for name, some in self.changes.items():
+            lines += [f"- {name}: {change.words(self.metric)}." for change in some]
         if not self.changes:
-            lines.append(f"Too few periods to look for changes: {FEWEST} are needed")
-        elif not any(self.changes.values()):
-            lines.append(
-                f"No abrupt change of level by more than {percent(MARGIN)} was found"
-            )
-        return Words("\n".join(f"- {line}." for line in lines))
+            lines.append(f"- Too few periods to look for changes: {FEWEST} are needed.")
+        elif not lines:
+            margin = percent(MARGIN)
+            lines.append(f"- No abrupt change of level by more than {margin} was found.")
+        return Words("\n".join(lines))
 
 
 def name_of(location: Location) -> str:
@@ -158,7 +120,10 @@ def measurements(location: Location, name: str | None = None) -> Location | list
 
 
 def ask_history(
-    data: Data, metric: str | None = None, *, where: Mapping[str, Any] | None = None
+    data: Data | Observations,
+    metric: str | None = None,
+    *,
+    where: Mapping[str, Any] | None = None,
 ) -> History:
     """Return how a metric changed over time, in each condition.
 
@@ -181,36 +146,27 @@ def ask_history(
     >>> npl.analysis.ask_history(npl.read("data/recorded/day"), "rtt_us").period
     '10 minutes'
     """
-    observed = hasattr(data, "metric")
-    if metric is None and not observed:
-        metric = next(iter(headline_metrics(data)), "latency_oneway_us")
-    pool = () if observed or isinstance(data, Mapping) else MEASUREMENT
-    obs = observe(data, metric, where=where, pool=pool)
-    chosen, metric = obs.runs, obs.metric
-    chosen = chosen[chosen["started_utc"].notna()].sort_values("started_utc")
-    if chosen.empty:
-        raise NothingToReport(f"no run with a value of {metric} has a start time")
-    started = chosen["started_utc"]
+    obs = getattr(data, "observations", data)
+    if not isinstance(obs, Observations):
+        metric = metric or next(iter(headline_metrics(data)), "latency_oneway_us")
+        pool = () if isinstance(data, Mapping) else MEASUREMENT
+        obs = observe(data, metric, where=where, pool=pool)
+    runs = obs.runs.dropna(subset="started_utc").sort_values("started_utc")
+    if runs.empty:
+        raise NothingToReport(f"no run with a value of {obs.metric} has a start time")
+    started = runs["started_utc"]
     days = (started.max() - started.min()) / pd.Timedelta(days=1)
-    every, period = next((e, w) for e, w, least in PERIODS if days >= least)
-    search = "h" if days > FINE_DAYS else "10min"
-    found = History(metric, chosen, period, {}, {})
-    by_time = chosen.set_index("started_utc").groupby("condition", observed=True)[metric]
-    for condition, values in by_time:
-        name = str(condition)
-        medians = found.series[name] = values.resample(every).median().dropna()
-        if len(medians) < FEWEST or (medians <= 0).any():
-            continue
-        fine = values.resample(search).median().dropna()
-        at = pd.DatetimeIndex(fine.index)
-        hours = ((at - at[0]) / pd.Timedelta(hours=1)).to_numpy()
-        result = changes(
-            fine.to_numpy(float), hours, alpha=CHANGE_ALPHA / by_time.ngroups
-        )
-        found.changes[name] = [
-            ChangePoint(
-                at[c.start], at[c.end] if c.end else None, c.ratio, c.before, c.level
-            )
-            for c in result
-        ]
+    every, period = next(
+        (every, words) for every, words, least in PERIODS if days >= least
+    )
+    found = History(obs.metric, runs, period, {}, {})
+    by_condition = runs.set_index("started_utc").groupby("condition", observed=True)
+    for condition, rows in by_condition:
+        values = rows[obs.metric]
+        medians = values.resample(every).median().dropna()
+        found.series[str(condition)] = medians
+        if len(medians) >= FEWEST and (values > 0).all():
+            fine = values.resample("h" if days > FINE_DAYS else "10min").median().dropna()
+            some = changes(fine, alpha=CHANGE_ALPHA / by_condition.ngroups)
+            found.changes[str(condition)] = some
     return found

@@ -1,7 +1,4 @@
-"""When a long series changed its level, for how long and by how much.
-
-Arrays only.
-"""
+"""When a long series changed its level, for how long and by how much."""
 
 from __future__ import annotations
 
@@ -9,14 +6,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import scipy
 
 from ..errors import StatsError
-from ..metrics import MARGIN
+from ..metrics import MARGIN, format_value
+from ..metrics import metric as metric_of
 from .intervals import Floats, check_share
-
-Arc = tuple[int, int]
-"""First period of a level, and first period after it."""
+from .words import TIMES, size_words
 
 SHORTEST_H, SHORTEST_PERIODS = 1.0, 4
 """Least time, and least number of periods, of a level: fewer are an outlier or two."""
@@ -28,17 +25,19 @@ MAX_CHANGES = 8
 """Changes that are told of one series."""
 FAR = 4.0
 """Standard deviations from its level beyond which a period counts no more than this."""
+TINY = 1e-12
+"""Keeps what is divided by above zero."""
 
 
 @dataclass(frozen=True, slots=True)
-class LevelChange:
-    """A change of level.
+class Change:
+    """A change of level: what happened at this hour.
 
     Attributes
     ----------
-    start : int
+    start : Timestamp
         First period of the new level.
-    end : int or None
+    end : Timestamp or None
         First period after it; None if it lasts to the end of the series.
     ratio : float
         New level over the one that would have been.
@@ -46,24 +45,36 @@ class LevelChange:
         Median of the series without the changes that are not there at the time, and during it.
     """
 
-    start: int
-    end: int | None
+    start: pd.Timestamp
+    end: pd.Timestamp | None
     ratio: float
     before: float
     level: float
 
+    def words(self, metric: str) -> str:
+        """Return the change: ``from 15:00 to 19:00 18 % slower than before and after``."""
+        info, more = metric_of(metric), self.ratio > 1
+        how = "slower" if more == (info.better == "lower") else "faster"
+        than = "as high as" if self.ratio >= TIMES else f"{how} than"
+        size = f"{size_words(self.ratio)} {than}"
+        level, before = (format_value(v, info.unit) for v in (self.level, self.before))
+        levels = f"({level} against {before})"
+        since = f"{self.start:%d %B %Y, %H:%M}"
+        if self.end is None:
+            return f"since {since} UTC {size} before, which has not ended {levels}"
+        until = f"{self.end:%d %B, %H:%M}"
+        if self.end.date() == self.start.date():
+            until = f"{self.end:%H:%M}"
+        return f"from {since} to {until} UTC {size} before and after {levels}"
 
-def changes(
-    values: Floats, hours: Floats | None = None, *, alpha: float = 0.01
-) -> tuple[LevelChange, ...]:
+
+def changes(series: pd.Series[float], *, alpha: float = 0.01) -> list[Change]:
     """Return the abrupt changes of level of a series.
 
     Parameters
     ----------
-    values : ndarray, shape (periods,)
-        One positive value per period, in time order, such as the medians of ten minutes.
-    hours : ndarray, shape (periods,), optional
-        When each period began, in hours; by default one every ten minutes.
+    series : Series
+        A positive value of each period, such as the medians of ten minutes, by its time.
     alpha : float, default 0.01
         Share of series without a change in which one may be found.
 
@@ -75,122 +86,152 @@ def changes(
     Notes
     -----
     The logarithms are levels that begin and end abruptly, on a base: constant, a drift, or the
-    first two harmonics of a day. Noise resembles its neighbours (AR(1)); both are fitted together
-    by generalised least squares. The most significant arc (Olshen et al., Biostatistics 5 (2004)
-    557-572) is added while its t test, Bonferroni over arcs a quarter of the shortest apart, allows
-    it, and it is larger than the margin of equivalence. The base is the one with the least
+    first two harmonics of a day. The arc that stands out most (Olshen et al., Biostatistics 5
+    (2004) 557-572) is added while its t test allows it, Bonferroni over arcs a quarter of the
+    shortest apart, by generalised least squares, for noise resembles its neighbours (AR(1)); and
+    it must be larger than the margin of equivalence. The base is the one with the least
     information criterion (BIC; an arc counts three numbers: two ends and a height), so that what
     a wave explains with fewer numbers is a wave.
 
     Examples
     --------
-    >>> hours = np.where((np.arange(96) >= 40) & (np.arange(96) < 60), 54.0, 46.0)
-    >>> hours = hours * np.exp(0.01 * np.random.default_rng(1).standard_normal(96))
-    >>> [c] = npl.analysis.changes(hours)
-    >>> c.start, c.end, round(c.ratio, 2)
-    (40, 60, 1.17)
+    >>> times = pd.date_range("2026-03-02", periods=96, freq="10min")
+    >>> level = np.where((np.arange(96) >= 40) & (np.arange(96) < 60), 54.0, 46.0)
+    >>> noise = np.exp(0.01 * np.random.default_rng(1).standard_normal(96))
+    >>> [change] = npl.analysis.changes(pd.Series(level * noise, times))
+    >>> f"{change.start:%H:%M} {change.end:%H:%M} {change.ratio:.2f}"
+    '06:40 10:00 1.17'
     """
-    x = np.asarray(values, dtype=float)
     check_share(alpha, "alpha", below=0.5)
-    if not (np.isfinite(x) & (x > 0)).all():
+    values = series.to_numpy(float)
+    if not (np.isfinite(values) & (values > 0)).all():
         raise StatsError(
             "every period of a series needs a positive value: drop its missing periods first"
         )
-    times = np.arange(x.size) / 6 if hours is None else np.asarray(hours, dtype=float)
-    period_h = float(np.median(np.diff(times))) if x.size > 1 else 1.0
+    times = pd.DatetimeIndex(series.index)
+    hours = ((times - times.min()) / pd.Timedelta(hours=1)).to_numpy()
+    period_h = float(np.median(np.diff(hours))) if hours.size > 1 else 1.0
     shortest = max(SHORTEST_PERIODS, math.ceil(SHORTEST_H / period_h))
     longest = math.ceil(LONGEST_H / period_h)
-    if x.size < 3 * shortest or np.ptp(x) == 0:
-        return ()
-    y = np.log(x)
-    fits = [_search(y, base, shortest, longest, alpha) for base in _bases(times)]
-    best = min(fits, key=lambda fit: fit.criterion)
-    return tuple(_change(y, arc, best) for arc in sorted(best.arcs))
+    if values.size < 3 * shortest or np.ptp(values) == 0:
+        return []
+    log = np.log(values)
+    fits = [_search(log, base, shortest, longest, alpha) for base in _bases(hours)]
+    best = min(fits, key=_criterion)
+    found = []
+    for number, (start, end) in enumerate(best.arcs):
+        # sized by medians of what is left without the base and the other arcs
+        others = best.coefficients.copy()
+        others[number - len(best.arcs)] = 0
+        left = log - best.design @ others
+        rest = np.delete(left, slice(start, end))
+        ratio = float(np.exp(np.median(left[start:end]) - np.median(rest)))
+        level = float(np.median(values[start:end]))
+        until = times[end] if end < log.size else None
+        found.append(Change(times[start], until, ratio, level / ratio, level))
+    return sorted(found, key=lambda change: change.start)
 
 
+def _bases(hours: Floats) -> list[Floats]:
+    """Return what a series may be without abrupt changes, each as columns of a regression."""
+    constant = np.ones_like(hours)
+    drift = (hours - hours.mean()) / max(float(np.ptp(hours)), TINY)
+    angle = 2 * np.pi / DAY_H * hours
+    shape = [np.cos(angle), np.sin(angle), np.cos(2 * angle), np.sin(2 * angle)]
+    if np.ptp(hours) < WHOLE_DAY_H or np.median(np.diff(hours)) > DAY_H / 8:
+        shape = [drift**2]
+    columns = [constant], [constant, drift], [constant, drift, *shape]
+    return list(map(np.column_stack, columns))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Fit:
-    """Levels on a base, fitted to a series whose outliers are drawn to `FAR`.
+    """Levels on a base: `noise` is what is left, and `correlation` that of neighbours."""
 
-    `coefficients` are those of the base, then the heights of the arcs.
-    """
-
-    def __init__(self, y: Floats, base: Floats, arcs: list[Arc]) -> None:
-        self.base, self.arcs, self.design = base, arcs, _design(base, arcs)
-        self.drawn = y
-        for _ in range(4):
-            self.coefficients = np.linalg.lstsq(self.design, self.drawn, rcond=None)[0]
-            fitted = self.design @ self.coefficients
-            far = FAR * 1.4826 * float(np.median(np.abs(y - fitted))) + 1e-12
-            self.drawn = fitted + np.clip(y - fitted, -far, far)
-        self.noise = self.drawn - fitted
-        r = float(self.noise[1:] @ self.noise[:-1]) / max(
-            float(self.noise @ self.noise), 1e-12
-        )
-        n, numbers = self.design.shape
-        # of neighbours; a fit has taken away as much of it as it has numbers for n
-        self.correlation = float(np.clip((n * r + numbers) / (n - numbers), 0, 0.95))
+    arcs: list[tuple[int, int]]
+    design: Floats
+    coefficients: Floats
+    noise: Floats
+    correlation: float
 
     @property
-    def criterion(self) -> float:
-        """The information criterion (BIC)."""
-        n, new = self.noise.size, _whiten(self.noise, self.correlation)
-        numbers = self.base.shape[1] + 3 * len(self.arcs)
-        spread = max(float(new @ new) / n, 1e-18)
-        return float(n * math.log(spread) + numbers * math.log(n))
-
-    def p_value(self) -> float:
-        """Return that of the last column of the design."""
-        columns = _whiten(self.design, self.correlation)
-        new = _whiten(self.drawn, self.correlation)
-        others = np.linalg.qr(columns[:, :-1])[0]
-        level = columns[:, -1] - others @ (others.T @ columns[:, -1])
-        left = new - others @ (others.T @ new)
-        gain = float(level @ left) ** 2 / max(float(level @ level), 1e-12)
-        freedom = new.size - columns.shape[1] - 1
-        variance = max((float(left @ left) - gain) / freedom, 1e-18)
-        return float(2 * scipy.stats.t.sf(math.sqrt(gain / variance), freedom))
+    def heights(self) -> Floats:
+        """How far the level of each arc is from what would have been."""
+        return self.coefficients[self.coefficients.size - len(self.arcs) :]
 
 
-def _bases(times: Floats) -> list[Floats]:
-    """Return what a series may be without abrupt changes, each as columns of a regression."""
-    constant = np.ones_like(times)
-    drift = (times - times.mean()) / max(float(np.ptp(times)), 1e-9)
-    if np.ptp(times) < WHOLE_DAY_H or np.median(np.diff(times)) > DAY_H / 8:
-        return [np.column_stack(c) for c in ([constant], [constant, drift, drift**2])]
-    angle = 2 * np.pi / DAY_H * times
-    day = [f(k * angle) for k in (1, 2) for f in (np.cos, np.sin)]
-    columns = ([constant], [constant, drift], [constant, *day], [constant, drift, *day])
-    return [np.column_stack(c) for c in columns]
+def _fit(log: Floats, base: Floats, arcs: list[tuple[int, int]]) -> _Fit:
+    """Return the fit of levels, each from a period to before another one, on a base.
 
-
-def _search(y: Floats, base: Floats, shortest: int, longest: int, alpha: float) -> _Fit:
-    """Return the levels on a base.
-
-    The most significant is added while chance does not explain it.
+    Outliers are drawn to `FAR`.
     """
-    places = 4 * y.size / shortest
+    periods = np.arange(log.size)
+    levels = [(periods >= start) & (periods < end) for start, end in arcs]
+    design = np.column_stack([base, *levels]).astype(float)
+    drawn = log
+    for _ in range(4):
+        coefficients = np.linalg.lstsq(design, drawn, rcond=None)[0]
+        left = log - design @ coefficients
+        far = FAR * scipy.stats.median_abs_deviation(left, scale="normal") + TINY
+        noise = np.clip(left, -far, far)
+        drawn = log - left + noise
+    r = noise[1:] @ noise[:-1] / max(float(noise @ noise), TINY)
+    n, numbers = design.shape
+    # a fit has taken away as much of it as it has numbers for n
+    correlation = float(np.clip((n * r + numbers) / (n - numbers), 0, 0.95))
+    return _Fit(arcs, design, coefficients, noise, correlation)
+
+
+def _search(log: Floats, base: Floats, shortest: int, longest: int, alpha: float) -> _Fit:
+    """Return the levels on a base: the clearest is added while chance does not explain it."""
+    places = 4 * log.size / shortest
     tests = max(1.0, places * min(places, 4 * longest / shortest) / 2)
-    fit = _Fit(y, base, [])
+    fit = _fit(log, base, [])
     while len(fit.arcs) < MAX_CHANGES:
-        arc = _best_arc(fit, fit.correlation, shortest, longest)
-        # the change itself looks like correlation: search again with what is left without it
-        correlation = _Fit(y, base, [*fit.arcs, arc]).correlation
-        arc = _best_arc(fit, correlation, shortest, longest)
-        more = _Fit(y, base, [*fit.arcs, arc])
-        if arc in fit.arcs or more.p_value() * tests > alpha:
+        more = _fit(log, base, [*fit.arcs, _clearest_arc(fit, shortest, longest)])
+        if more.arcs[-1] in fit.arcs or _p_value(more) * tests > alpha:
             break
         fit = more
-    heights = fit.coefficients[base.shape[1] :]
-    large = [
-        a for a, h in zip(fit.arcs, heights, strict=True) if abs(h) >= math.log1p(MARGIN)
-    ]
-    return _Fit(y, base, large)
+    large = np.flatnonzero(np.abs(fit.heights) >= math.log1p(MARGIN))
+    return _fit(log, base, [fit.arcs[number] for number in large])
 
 
-def _design(base: Floats, arcs: list[Arc]) -> Floats:
-    periods = np.arange(len(base))
-    levels = [(periods >= start) & (periods < end) for start, end in arcs]
-    return np.column_stack([base, *levels]).astype(float)
+def _clearest_arc(fit: _Fit, shortest: int, longest: int) -> tuple[int, int]:
+    """Return the arc that takes most of the noise away, from running sums."""
+    n = fit.noise.size
+    lengths = np.arange(shortest, min(longest, n) + 1)
+    starts = np.arange(shortest, n - shortest + 1)
+    start, end = np.broadcast_arrays(starts[:, None], starts[:, None] + lengths)
+    returns = end <= n - shortest
+    start = np.append(start[returns], starts)
+    end = np.append(end[returns], np.full(starts.size, n))
+    columns = np.column_stack([fit.noise, np.linalg.qr(fit.design)[0]])
+    sums = np.vstack([np.zeros(columns.shape[1]), np.cumsum(columns, axis=0)])
+    inside = sums[end] - sums[start]
+    # what of an arc the design does not hold yet
+    size = end - start - (inside[:, 1:] ** 2).sum(axis=1)
+    best = int((inside[:, 0] ** 2 / np.maximum(size, 0.1)).argmax())
+    return int(start[best]), int(end[best])
+
+
+def _p_value(fit: _Fit) -> float:
+    """Return the p value of the last arc, by generalised least squares."""
+    columns = _whiten(fit.design, fit.correlation)
+    new = _whiten(fit.design @ fit.coefficients + fit.noise, fit.correlation)
+    coefficients = np.linalg.lstsq(columns, new, rcond=None)[0]
+    left = new - columns @ coefficients
+    freedom = new.size - coefficients.size - 1
+    variance = left @ left / freedom * np.linalg.pinv(columns.T @ columns)[-1, -1]
+    size = abs(coefficients[-1]) / math.sqrt(max(float(variance), TINY**2))
+    return float(2 * scipy.stats.t.sf(size, freedom))
+
+
+def _criterion(fit: _Fit) -> float:
+    """Return the information criterion (BIC) of a fit."""
+    n, columns = fit.design.shape
+    new = _whiten(fit.noise, fit.correlation)
+    spread = max(float(new @ new) / n, TINY**2)
+    return float(n * math.log(spread) + (columns + 2 * len(fit.arcs)) * math.log(n))
 
 
 def _whiten(columns: Floats, correlation: float) -> Floats:
@@ -199,48 +240,3 @@ def _whiten(columns: Floats, correlation: float) -> Floats:
     new[1:] -= correlation * columns[:-1]
     new[0] *= math.sqrt(1 - correlation**2)
     return new
-
-
-def _best_arc(fit: _Fit, correlation: float, shortest: int, longest: int) -> Arc:
-    """Return the arc that takes most of the noise away, from running sums."""
-    n = fit.noise.size
-    basis = np.linalg.qr(_whiten(fit.design, correlation))[0]
-    new = _whiten(fit.drawn, correlation)
-    left = new - basis @ (basis.T @ new)
-    rows = np.column_stack([left, basis])
-    rows = np.vstack([rows, np.zeros(rows.shape[1])])
-    sums = np.vstack([np.zeros(rows.shape[1]), np.cumsum(rows[:-1], axis=0)])
-    inside = 1 - correlation
-
-    def gains(start: slice, end: slice, length: Floats) -> Floats:
-        # whitened, a level is 1 where it starts, less inside, and undone where it ends
-        parts = inside * (sums[end] - sums[start])
-        parts += correlation * (rows[start] - rows[end])
-        size = 1 + inside**2 * (length - 1) - (parts[:, 1:] ** 2).sum(axis=1)
-        size += correlation**2 * (end.stop <= n)
-        return np.where(size > 1e-3, parts[:, 0] ** 2 / np.maximum(size, 1e-3), 0.0)
-
-    starts = slice(shortest, n - shortest + 1)
-    lasting = gains(starts, slice(n, n + 1), n - np.arange(shortest, n - shortest + 1.0))
-    best, arc = float(lasting.max()), (shortest + int(lasting.argmax()), n)
-    for length in range(shortest, min(longest, n - 2 * shortest) + 1):
-        starts = slice(shortest, n - length - shortest + 1)
-        ends = slice(shortest + length, n - shortest + 1)
-        gain = gains(starts, ends, np.full(1, float(length)))
-        if gain.max() > best:
-            first = shortest + int(gain.argmax())
-            best, arc = float(gain.max()), (first, first + length)
-    return arc
-
-
-def _change(y: Floats, arc: Arc, fit: _Fit) -> LevelChange:
-    """Return a change, sized by medians of what is left without the base and the other arcs."""
-    start, end = arc
-    coefficients = fit.coefficients.copy()
-    coefficients[fit.base.shape[1] + fit.arcs.index(arc)] = 0
-    left = y - fit.design @ coefficients
-    inside = _design(fit.base, [arc])[:, -1] > 0
-    height = float(np.median(left[inside]) - np.median(left[~inside]))
-    level = float(np.exp(np.median(y[inside])))
-    until = None if end == y.size else end
-    return LevelChange(start, until, math.exp(height), level / math.exp(height), level)

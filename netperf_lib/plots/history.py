@@ -100,13 +100,13 @@ def _panel(chart: Axes, history: History, names: Sequence[str]) -> None:
             half = medians.index.to_series().diff().median() / 2
             chart.plot(medians.index + half, medians, color=palette[name], lw=1.8)
         for point in history.changes.get(name, ()):
-            for edge in filter(None, (point.at, point.until)):
+            for edge in filter(None, (point.start, point.end)):
                 at_edge: Any = edge  # pandas registers its times with matplotlib
                 chart.axvline(at_edge, color=INK, lw=0.9, ls="--")
             place: Any = {"xycoords": ("data", "axes fraction"), "fontsize": 8}
             chart.annotate(
                 f"×{point.ratio:.3g}",
-                (point.at, 1),
+                (point.start, 1),
                 (3, -9),
                 textcoords="offset points",
                 **place,

@@ -17,9 +17,13 @@ DATA = Path(__file__).with_name("real.csv.gz")
 HOURS = 4.0
 
 
-def ours(values, hours, *, alpha):
-    found = changes(values, hours, alpha=alpha)
-    return [(c.start, values.size if c.end is None else c.end, c.ratio) for c in found]
+def ours(values, hours=None, *, alpha=0.01):
+    """Return first and last period, and ratio, of each change; by default of ten minutes."""
+    hours = np.arange(values.size) / 6 if hours is None else hours
+    times = pd.Timestamp("2026-03-02") + pd.to_timedelta(np.round(3600 * hours), "s")
+    found = changes(pd.Series(values, times), alpha=alpha)
+    number = {time: n for n, time in enumerate(times)}
+    return [(number[c.start], number.get(c.end, values.size), c.ratio) for c in found]
 
 
 def real_days(name, every):

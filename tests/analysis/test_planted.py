@@ -92,7 +92,7 @@ def test_a_lasting_change_is_dated(size, phrase):
     rates = 1e9 * np.where(np.arange(60) < 30, 1, size)
     history = q.ask_history(runs({"ppg": rates}, 60, noise=0.01), BPS)
     [[change]] = history.changes.values()
-    assert (change.until, change.at.hour) == (None, 11)
+    assert (change.end, change.start.hour) == (None, 11)
     assert phrase in history.headline
     assert change.ratio == pytest.approx(size, rel=0.02)
 
