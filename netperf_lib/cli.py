@@ -500,8 +500,14 @@ def limits(experiment: str) -> None:
     that was asked for, or not known) and its evidence.
     """
     from .analysis import limits as transfers
+    from .metrics import format_value
 
-    _echo(repr(transfers.limits(experiment)))
+    limited = transfers.limits(experiment)
+    for condition, row in limited.iterrows():
+        rate = format_value(row.filter(like="throughput").iloc[0], "bps")
+        _echo(f"{condition}: {rate}, limited by: {row['cause']}")
+        _echo(f"  {row['what_to_do']}".rstrip())
+    _echo(transfers.limits_words(limited))
 
 
 @_command("npl show results/lab")

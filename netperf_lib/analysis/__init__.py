@@ -12,7 +12,7 @@ from .history import ask_history, measurements
 from .intervals import level
 from .judging import until_decided
 from .lead import lead_paragraph, opening
-from .limits import limits_table, limits_words
+from .limits import limits_words
 from .runs import headline_metrics
 from .series import changes
 from .streams import saturation
@@ -34,7 +34,6 @@ __all__ = [
     "judge",
     "lead_paragraph",
     "level",
-    "limits_table",
     "limits_words",
     "measurements",
     "metric_label",

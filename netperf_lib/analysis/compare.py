@@ -161,15 +161,14 @@ def judge_by_rule(
 
 def _with_limits(family: Family, questions: Sequence[Question]) -> Family:
     """Return comparisons of throughput with what limits both sides: no verdict rests on it."""
-    limits: dict[Observations, Mapping[str, Any]] = {}
+    limits: dict[Observations, pd.Series[str]] = {}
     comparisons = []
     for q, c in zip(questions, family, strict=True):
         if q.obs is not None and q.metric.startswith("throughput"):
             if q.obs not in limits:
-                limits[q.obs] = of_conditions(q.obs)
+                limits[q.obs] = of_conditions(q.obs)["cause"]
             known = limits[q.obs]
-            causes = [known[name].cause if name in known else "" for name in (q.a, q.b)]
-            c = replace(c, limited_by=(causes[0], causes[1]))
+            c = replace(c, limited_by=(known.get(q.a, ""), known.get(q.b, "")))
         comparisons.append(c)
     return replace(family, comparisons=tuple(comparisons))
 

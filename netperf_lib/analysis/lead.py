@@ -33,7 +33,7 @@ from ..metrics import (
 from .caveats import NOTICEABLE, lost_share
 from .compare import judge_by_rule, judge_declared
 from .history import ask_history
-from .limits import limit_sentences, of_conditions
+from .limits import limits_words, of_conditions
 from .observe import Observations, observe
 from .rule import of_main_tools, other_factors, usual
 from .runs import PAIR, Data, measurement, states, varying
@@ -42,6 +42,7 @@ from .verdicts import Comparison, Family, Question, factor_of
 from .words import (
     TIMES,
     UNDECIDED,
+    UNKNOWN,
     Words,
     capital,
     label,
@@ -154,8 +155,9 @@ def lead_paragraph(
             [condition] = obs.names
             lines.append((condition, _level(obs, condition)))
         every = observe(source, obs.metric) if obs.where else obs
-        limited = limit_sentences([*of_conditions(every).values()])
-        lines.append(("Limits", " ".join(limited)))
+        limited = of_conditions(every)
+        if (limited["cause"] != UNKNOWN).any():
+            lines.append(("Limits", limits_words(limited)))
     lines.append(("", _notes(observed, family, declared=bool(contrasts))))
     if not any(states(source.runs)[0]):
         lines.append(("", "No run is complete."))

@@ -154,7 +154,7 @@ def _metric(
     """A metric: its conditions with their levels, and every run of them in the order of time."""
     metric = METRICS[obs.metric]
     measured = obs.table.dropna(subset=["run_id"]).sort_values(["replicate", "round"])
-    held = of_conditions(obs)
+    held = of_conditions(obs)["cause"]
     conditions = []
     for name, row in levels(obs).iterrows():
         seen = measured[measured["condition"] == name]
@@ -167,7 +167,7 @@ def _metric(
                 **{k: _digits(row[k]) for k in ("median", "low", "high", "confidence")},
                 "runs": [number[run_id] for run_id in seen["run_id"]],
                 "values": [_digits(v) for v in seen["value"]],
-                "held": held[str(name)].cause if str(name) in held else None,
+                "held": held.get(str(name)),
             }
         )
     return {

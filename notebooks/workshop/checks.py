@@ -144,8 +144,8 @@ def _cause(runs: pd.DataFrame) -> str:
     held = limits(
         runs, where={"placement": "cross-region", "streams": 1, "tcp_buffer_bytes": None}
     )
-    cause = next(one.cause for one in held if one.levels.get("during") is None)
-    return f"{in_plain_words(cause)}|window"
+    idle = held.reindex(columns=["during"])["during"].isna()
+    return f"{in_plain_words(held.loc[idle, 'cause'].iloc[0])}|window"
 
 
 def _answered(runs: pd.DataFrame, *verdicts: str) -> int:

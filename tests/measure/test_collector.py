@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from netperf_lib import tools
-from netperf_lib.analysis.limits import of_run
+from netperf_lib.analysis.limits import causes
 from netperf_lib.data.declaration import declare, write_plan
 from netperf_lib.data.layout import is_leading, trial_of
 from netperf_lib.data.load import load
@@ -263,10 +263,10 @@ def test_the_connections_are_sampled_and_name_what_holds_the_transfer_back(
         deployment,
         store,
     )
-    rows = load(store).sort_values("throughput_bps").to_dict("records")
-    assert [of_run(row).cause for row in rows] == ["rate asked for", "path"], [
-        of_run(row) for row in rows
-    ]
+    runs = load(store).sort_values("throughput_bps")
+    named = causes(runs)
+    assert named["cause"].to_list() == ["rate asked for", "path"], named
+    rows = runs.to_dict("records")
     for row in rows:
         assert row["limit_bps"] == pytest.approx(row["throughput_bps"], rel=0.1)
         assert 0 < row["limit_sender_on_ratio"] < 1

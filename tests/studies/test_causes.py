@@ -24,7 +24,7 @@ def causes(tmp_path_factory):
 def test_the_causes_of_the_studies_are_named(causes):
     """Over 186 ms the kernel counts little of the time in which the send buffer is full."""
     named = {"vpn": "path", "vnet-peering": "not known", "same-vnet": "sender's CPU"}
-    assert {one.levels["placement"]: one.cause for one in npl.limits(causes)} == named
+    assert npl.limits(causes).set_index("placement")["cause"].to_dict() == named
 
 
 def test_the_page_on_limits_says_so(causes):
