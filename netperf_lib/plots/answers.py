@@ -24,7 +24,7 @@ WIDEST_RATIO = 4.6
 """A ratio beyond this, or below its inverse, is an arrow where it would squeeze the others."""
 MAX_LINES = 42
 """Lines of a picture, which fits page one; a table shows all rows."""
-GAP = 0.4
+GAP = 0.25
 """Lines between two rows."""
 LOOKS = {
     "better": ("▲", "^", "#00795a"),
