@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
-from itertools import groupby
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 import pandas as pd
 from rich.console import Console, Group, RenderableType
@@ -27,6 +27,13 @@ VERDICT_ORDER = (
 """Verdicts in the order of the rows."""
 
 
+_VERDICT = " "
+"""The head of the verdicts, which need none."""
+_WRAPPED = ("", "limited by")
+_WORDS = (*_WRAPPED, _VERDICT)
+"""Heads of columns that are no numbers."""
+
+
 def text(blocks: Iterable[RenderableType], width: int | None = None) -> str:
     """Return blocks as text, an empty line between them; `width` None: that of the terminal."""
     file = io.StringIO()
@@ -41,21 +48,30 @@ def text(blocks: Iterable[RenderableType], width: int | None = None) -> str:
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
+def _grid(rows: Sequence[Mapping[str, str]]) -> RenderableType:
+    """Return a table of rows that have the same heads; columns without content are left out."""
+    table = Table(box=None, pad_edge=False)
+    heads = [head for head in rows[0] if any(row[head].strip("–") for row in rows)]
+    for head in heads:
+        justify: Literal["left", "right"] = "left" if head in _WORDS else "right"
+        table.add_column(head, justify=justify, no_wrap=head not in _WRAPPED)
+    for row in rows:
+        table.add_row(*(visible(row[head]) for head in heads))
+    return Padding(table, (0, 0, 0, 2))
+
+
 def levels_block(levels: pd.DataFrame) -> RenderableType:
     """Return the level of each condition, as `netperf_lib.levels` has them."""
-    figures = [name for name in ("median", "low", "high") if levels[name].any()]
-    counts = ["n", *(name for name in ("failed", "missing") if levels[name].any())]
-    table = Table(box=None, pad_edge=False)
-    table.add_column("")
-    for head in (*counts, *figures):
-        table.add_column(head, justify="right", no_wrap=True)
-    for name, row in levels.iterrows():
-        words = []
-        for one in figures:
-            known = not pd.isna(row[one])
-            words.append(format_value(row[one], row["unit"]) if known else "–")
-        table.add_row(visible(str(name)), *(str(row[one]) for one in counts), *words)
-    return Group(quantity(levels["metric"].iloc[0]), Padding(table, (0, 0, 0, 2)))
+    rows = []
+    for name, level in levels.iterrows():
+        cells = {"": str(name)}
+        for count in ("n", "failed", "missing"):
+            cells[count] = str(level[count] or "")
+        for figure in ("median", "low", "high"):
+            value = None if pd.isna(level[figure]) else level[figure]
+            cells[figure] = format_value(value, level["unit"])
+        rows.append(cells)
+    return Group(quantity(levels["metric"].iloc[0]), _grid(rows))
 
 
 def verdict_blocks(family: Family, *, two: bool = False) -> list[RenderableType]:
@@ -65,22 +81,15 @@ def verdict_blocks(family: Family, *, two: bool = False) -> list[RenderableType]
     """
     blocks: list[RenderableType] = [family.summary]
     footnotes: dict[str, int] = {}
-    ordered = sorted(family, key=lambda c: VERDICT_ORDER.index(c.verdict))
-    metrics = list(dict.fromkeys(c.metric for c in ordered))
-
-    def subject(c: Comparison) -> tuple[int, str]:
-        return metrics.index(c.metric), "" if two else c.context
-
-    subjects = list(dict.fromkeys(map(subject, ordered)))
-    ordered.sort(key=lambda c: subjects.index(subject(c)))
-    for (number, context), group in groupby(ordered, key=subject):
-        comparisons = list(group)
-        heading = quantity(metrics[number]) + (f": {context}" if context else "")
+    groups: dict[tuple[str, str], list[Comparison]] = {}
+    for c in sorted(family, key=lambda c: VERDICT_ORDER.index(c.verdict)):
+        groups.setdefault((c.metric, "" if two else c.context), []).append(c)
+    for (metric, context), comparisons in groups.items():
+        heading = quantity(metric) + (f": {context}" if context else "")
         sizes = {size(c, before_first=two) for c in comparisons}
-        sized = len(sizes) > 1
-        if not sized:
+        if len(sizes) == 1:
             heading += f", n = {sizes.pop()}"
-        table = _table(comparisons, footnotes, two=two, sized=sized)
+        table = _table(comparisons, footnotes, two=two, sized=bool(sizes))
         blocks.append(Group(visible(heading), table))
     notes = [f"[{number}] {note}" for note, number in footnotes.items()]
     blocks.append(visible("\n".join([*notes, *family.warnings, family.note])))
@@ -94,42 +103,28 @@ def _table(
     two: bool,
     sized: bool,
 ) -> RenderableType:
-    """Return a row a comparison, and number its notes; columns without content are left out."""
+    """Return a row a comparison, and number its notes."""
     heads = ["before", "after"] if two else ["condition", "baseline"]
+    # both medians, the number of runs and the limits have one order
+    order = -1 if two else 1
     rows = []
     for c in comparisons:
-        marks = [
-            str(footnotes.setdefault(note, len(footnotes) + 1)) for note in _notes(c)
-        ]
         verdict = UNDECIDED.get(c.verdict, str(c.verdict))
-        # both columns, the number of runs and the limits have one order
-        order = -1 if two else 1
+        numbers = [footnotes.setdefault(n, len(footnotes) + 1) for n in _notes(c)]
+        if numbers:
+            verdict += f" [{', '.join(map(str, numbers))}]"
         unit = METRICS[c.metric].unit if c.metric in METRICS else ""
         first, second = c.medians
         baseline = second if c.threshold is None else c.threshold
+        medians = [format_value(v, unit) for v in (first, baseline)]
         limits = dict.fromkeys(limit for limit in c.limited_by[::order] if limit)
-        rows.append(
-            [
-                c.context if two else " / ".join(c.names),
-                *(format_value(v, unit) for v in (first, baseline)[::order]),
-                _change(c),
-                f"{verdict} [{', '.join(marks)}]" if marks else verdict,
-                size(c, before_first=two) if sized else "",
-                " / ".join(limits) if {*limits} - {UNKNOWN} else "",
-            ]
-        )
-    table = Table(box=None, pad_edge=False)
-    columns = zip(["", *heads, "change", "", "n", "limited by"], *rows, strict=True)
-    filled = [(head, cells) for head, *cells in columns if any(cells)]
-    for position, (head, _) in enumerate(filled):
-        is_number = head in (*heads, "change", "n")
-        is_wrapped = position == 0 or head == "limited by"
-        table.add_column(
-            head, justify="right" if is_number else "left", no_wrap=not is_wrapped
-        )
-    for cells in zip(*(cells for _, cells in filled), strict=True):
-        table.add_row(*map(visible, cells))
-    return Padding(table, (0, 0, 0, 2))
+        cells = {"": c.context if two else " / ".join(c.names)}
+        cells |= zip(heads, medians[::order], strict=True)
+        cells |= {"change": _change(c), _VERDICT: verdict}
+        cells["n"] = size(c, before_first=two) if sized else ""
+        cells["limited by"] = " / ".join(limits) if {*limits} - {UNKNOWN} else ""
+        rows.append(cells)
+    return _grid(rows)
 
 
 def _notes(c: Comparison) -> list[str]:
