@@ -66,7 +66,7 @@ def levels_block(levels: pd.DataFrame) -> RenderableType:
     for name, level in levels.iterrows():
         cells = {"": str(name)}
         for count in ("n", "failed", "missing"):
-            cells[count] = str(level[count] or "")
+            cells[count] = str(level[count]) if levels[count].any() else ""
         for figure in ("median", "low", "high"):
             value = None if pd.isna(level[figure]) else level[figure]
             cells[figure] = format_value(value, level["unit"])
