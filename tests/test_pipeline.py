@@ -132,7 +132,7 @@ def test_trials_without_a_good_run_are_an_error_with_the_reason(
         assert error.value.exit_code == 1
     failing[0] = False
     file = declare(small.parent, rounds=3, attempts=3)
-    assert len(npl.collect(file, root=tmp_path).run_ids()) == 9
+    assert len(run_ids(npl.collect(file, root=tmp_path))) == 9
 
 
 def test_a_disk_that_is_full_before_anything_is_measured_is_told(small, tmp_path):
@@ -149,7 +149,7 @@ def test_a_disk_that_is_full_before_anything_is_measured_is_told(small, tmp_path
         assert "the disk is full; free some space" in str(explain(caught.value))
         (disk / "fill").unlink()
         subprocess.run(["mount", "-o", "remount,size=50m", disk], check=True)
-        assert len(npl.collect(small, root=disk).run_ids()) == 1
+        assert len(run_ids(npl.collect(small, root=disk))) == 1
     finally:
         subprocess.run(["umount", "-l", disk], check=True)
 
