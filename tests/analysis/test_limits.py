@@ -9,6 +9,7 @@ import json
 from functools import cache
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
