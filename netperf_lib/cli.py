@@ -74,6 +74,7 @@ switch = partial(option, default=True, show_default=True)
 as_json = flag("--json", "as_json", help="Print machine-readable JSON.")
 csv_file = option("--csv", type=FILE, help="Also write the table to this CSV file.")
 folder = argument("folder", type=FOLDER)
+folders = argument("folders", type=FOLDER, nargs=-1, required=True)
 experiment = argument("experiment", type=FOLDER)
 experiment_file = argument("experiment", type=PATH)
 root = option(
@@ -337,19 +338,25 @@ def collect(**options: Any) -> None:
     _echo(do(**options, say=say_aloud))
 
 
-@_command("npl ingest results/lab")
-@folder
-@workers
-def ingest(folder: str, workers: int) -> None:
-    """Read the raw logs of an experiment into tables.
+def _experiments(folders: Sequence[str]) -> list[str]:
+    """Return those of several that are experiments: a shell's pattern names others, too."""
+    from .data.layout import is_experiment
 
-    FOLDER is an experiment, or a data root with several.
-    """
+    several = list(folders)
+    chosen = list(filter(is_experiment, several)) if len(several) > 1 else []
+    return chosen or several
+
+
+@_command("npl ingest results/lab", "npl ingest results/*")
+@folders
+@workers
+def ingest(folders: Sequence[str], workers: int) -> None:
+    """Read the raw logs of an experiment, or of several, into tables."""
     from .data.ingest import ingest as do
     from .data.workers import processes
 
     with _progress("reading") as progress, processes(workers) as executor:
-        n = do(folder, progress, executor=executor)
+        n = do(_experiments(folders), progress, executor=executor)
     _echo(f"{n} runs read")
 
 
@@ -442,7 +449,6 @@ def _verdicts(
             folder, after, by=by, where_after=where_after, **options
         )
         return family, family, ()
-    _check_one(folder)
     if by:
         from .reporting.answer import ask  # loads what draws
 
@@ -454,16 +460,6 @@ def _verdicts(
         sentences = filter(None, [*lead.lines, lead.family.notice])
         raise UsageError(f"there is nothing to compare by rule. {' '.join(sentences)}")
     return lead.family, lead.family, lead.lines
-
-
-def _check_one(folder: str) -> None:
-    """Refuse a folder of experiments, and name them."""
-    from .data.layout import experiments, is_experiment
-
-    if not is_experiment(folder) and (names := experiments(folder)):
-        raise UsageError(
-            f"{folder} holds {len(names)} experiments; give one of {', '.join(names)}"
-        )
 
 
 def _check_levels(folder: str, where: dict[str, str]) -> None:
@@ -510,19 +506,19 @@ def limits(experiment: str) -> None:
     _echo(transfers.limits_words(limited))
 
 
-@_command("npl show results/lab")
-@experiment
+@_command("npl show results/lab", "npl show results/*")
+@folders
 @csv_file
 @as_json
-def show(experiment: str, csv: Path | None, as_json: bool) -> None:
-    """Show what is in an experiment, or in a data root.
+def show(folders: Sequence[str], csv: Path | None, as_json: bool) -> None:
+    """Show what is in an experiment, or in several.
 
     Prints its runs, rounds, factors with their levels, metrics and contrasts, and whether it is
     complete.
     """
     from .analysis.contents import at_a_glance
 
-    experiments = at_a_glance(experiment)
+    experiments = at_a_glance(_experiments(folders))
     if csv is not None:
         _write_csv(_table_of(experiments), csv)
     if as_json:
@@ -543,8 +539,8 @@ def _table_of(experiments: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["experiment", "what", "name", "value"])
 
 
-@_command("npl report results/lab")
-@folder
+@_command("npl report results/lab", "npl report results/azure*")
+@folders
 @many("--notebook", "notebooks", help="Run only this notebook; can be repeated.")
 @many(
     "-p",
@@ -561,12 +557,12 @@ def _table_of(experiments: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 )
 @flag("--code", help="Include the code.")
 def report(
-    folder: str,
+    folders: Sequence[str],
     notebooks: tuple[str, ...],
     parameters: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Make the report of an experiment, as PDF or HTML.
+    """Make the report of an experiment, or of several over time, as PDF or HTML.
 
     Executes the notebooks on the experiment and sets them. With --to html, the explorer is written
     beside the pages, which link to it.
@@ -580,7 +576,7 @@ def report(
     }
     try:
         with _progress("notebooks") as progress:
-            files = do(folder, progress=progress, **options)
+            files = do(_experiments(folders), progress=progress, **options)
     except ReportError as error:
         _echo("\n".join(map(str, error.reports)))
         raise

@@ -14,9 +14,8 @@ from typing import Any
 import pandas as pd
 
 from ..data.declaration import claims, declaration, read_plan
-from ..data.door import read
-from ..data.files import Location
-from ..data.layout import experiment_folder, experiments, trial_of
+from ..data.door import Readable, read
+from ..data.layout import experiment_folder, trial_of
 from ..data.load import Results
 from ..errors import NothingToReport, NotMeasured, StoreError
 from ..experiment.factors import dimensions, factor, sort_levels
@@ -196,16 +195,16 @@ def _asked(
     return found
 
 
-def fleet_pages(root: Location) -> list[Page]:
-    """Return the pages of a data root.
+def pages_of_several(folders: Sequence[Path]) -> list[Page]:
+    """Return the pages of several experiments.
 
     A line for each experiment, and what was measured again, or for long, over time.
     """
-    names = list(map(name_of, experiments(root)))
+    names = list(map(name_of, folders))
     chosen = [Page("summary")]
     for name in dict.fromkeys(names):
         try:
-            runs = read(measurements(root, name)).runs
+            runs = read(measurements(folders, name)).runs
         except NotMeasured:  # the first page says so
             continue
         if names.count(name) > 1 or _hours(runs) >= LONG_H:
@@ -218,7 +217,7 @@ def _hours(runs: pd.DataFrame) -> float:
     return (max(started) - min(started)).total_seconds() / 3600 if len(started) else 0.0
 
 
-def at_a_glance(location: Location) -> list[dict[str, Any]]:
+def at_a_glance(location: Readable) -> list[dict[str, Any]]:
     """Return what is in each experiment of a folder: runs, rounds, factors, metrics."""
     results = read(location)
     return [_summary(one) for one in results.parts or [results]]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from ..data.files import Location, last_name
-from ..data.layout import experiments
+from ..data.layout import experiment_folders
+from ..data.shipped import located
 from ..errors import NothingToReport
 from ..metrics import MARGIN, plural
 from ..metrics import metric as metric_of
@@ -101,22 +104,25 @@ def name_of(location: Location) -> str:
     return re.sub(r"-\d{8}T\d{6}(-\d+)?$", "", last_name(location))
 
 
-def measurements(location: Location, name: str | None = None) -> Location | list[str]:
-    """Return the data of one history.
+def measurements(
+    location: Location | Iterable[Location], name: str | None = None
+) -> list[Path]:
+    """Return the folders of one history, also of measurements that were renamed.
 
-    It is an experiment, or in a data root all measurements of this name, also renamed ones.
+    They are an experiment, or those of a pattern or a list; with a name only its measurements.
 
     Examples
     --------
-    >>> npl.analysis.measurements("data/recorded/day")
-    'data/recorded/day'
+    >>> [folder.name for folder in npl.analysis.measurements("data/recorded/d*")]
+    ['day']
     """
-    inside = experiments(location)
-    if not inside and name == name_of(location):
-        return location
-    if name is not None and name not in map(name_of, inside):
+    if isinstance(location, str | os.PathLike):
+        location, _ = located(location)
+    folders = experiment_folders(location)
+    chosen = [folder for folder in folders if name in (None, name_of(folder))]
+    if not chosen:
         raise NothingToReport(f"{location} holds no experiment {name!r}")
-    return [p for p in inside if name in (None, name_of(p))] or location
+    return chosen
 
 
 def ask_history(

@@ -15,8 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..data.door import read
-from ..data.files import Location
+from ..data.door import Readable, read
 from ..data.load import Results
 from ..errors import NotMeasured
 from ..experiment.factors import LOG_NAME
@@ -166,8 +165,8 @@ def lead_paragraph(
     return Lead(shown, family, used, bool(contrasts))
 
 
-def opening(location: Location) -> Lead:
-    """Return the lead paragraph of an experiment; for a data root a line for each experiment.
+def opening(location: Readable) -> Lead:
+    """Return the lead paragraph of an experiment; of several a line for each.
 
     Those of which the largest share of runs failed come first.
 

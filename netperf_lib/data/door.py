@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from glob import glob
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,7 +13,7 @@ from ..errors import StoreError, UsageError
 from ..experiment.origin import Measured, Origin
 from .files import Location
 from .imports import are_logs, read_logs
-from .layout import experiment_folder, experiments, is_experiment
+from .layout import experiment_folder, is_experiment, matching_experiments
 from .load import Results
 from .shipped import located
 
@@ -32,7 +31,7 @@ def read(source: Readable, *, pattern: str | None = None) -> Results:
     Parameters
     ----------
     source : path, iterable of paths, DataFrame or Results
-        The folder of an experiment, or a pattern such as ``"results/azure*"``, a list, or a folder
+        The folder of an experiment, or a pattern such as ``"results/azure*"``, or a list
         of several; a file, a folder or a pattern of logs; a table of runs. What was read already is
         returned as it is.
     pattern : str, optional
@@ -83,9 +82,7 @@ def _of_path(path: Location, pattern: str | None) -> Results:
     path, instead = located(path)
     if is_experiment(path):
         return Results(experiment_folder(path), instead)
-    matching = glob(os.fspath(path))  # noqa: PTH207  (pathlib's takes no absolute pattern)
-    folders = experiments(path) or sorted(filter(is_experiment, matching))
-    if folders:
+    if folders := matching_experiments(path):
         return _several([Results(experiment_folder(folder)) for folder in folders], path)
     if are_logs(path):
         return Results(given=read_logs(path, pattern=pattern), called=Path(path).name)

@@ -1,4 +1,4 @@
-"""Files of a data root.
+"""Files of experiments.
 
 Everything that is written appears whole, by one rename. Below a folder that may come from others
 no link is followed to write or remove.

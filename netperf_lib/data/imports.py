@@ -505,7 +505,7 @@ def usable(runs: pd.DataFrame) -> str:
     return f"{plural(len(runs), 'run')}, {ok} usable; {why}"
 
 
-# -- into a data root ------------------------------------------------------------------------------
+# -- into an experiment ----------------------------------------------------------------------------
 
 
 def import_logs(

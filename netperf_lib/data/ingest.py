@@ -251,18 +251,18 @@ def ingest(
     Parameters
     ----------
     path : path or several
-        An experiment, several, or a data root: all its experiments.
+        The folder of an experiment, a pattern such as ``"results/*"``, or several.
     progress : callable, optional
         Called with (runs read, runs to read).
     executor : concurrent.futures.Executor, optional
         Where parts of tables are made, for example in a ``ProcessPoolExecutor`` or on a Dask
-        cluster with ``client.get_executor()``; its workers must be able to open the data root. By
+        cluster with ``client.get_executor()``; its workers must be able to open the folder. By
         default in this process.
 
     Raises
     ------
     StoreError
-        There is no experiment, the disk is full, the data root cannot be written, or a worker died.
+        There is no experiment, the disk is full, a folder cannot be written, or a worker died.
 
     Examples
     --------
@@ -271,7 +271,7 @@ def ingest(
     0
     """
     chosen = experiment_folders(path)
-    with explained(chosen[0] if len(chosen) == 1 else "the data root"):
+    with explained(chosen[0] if len(chosen) == 1 else "these folders"):
         for folder in chosen:
             own_path(folder, "tables")  # no link
         tables = [tables_of(folder, folder) for folder in chosen]

@@ -21,6 +21,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -112,17 +113,28 @@ def experiment_folder(path: Location) -> Path:
     raise StoreError(f"{where}; {hint}" if hint else where)
 
 
+def matching_experiments(pattern: Location) -> list[str]:
+    """Return the experiments that a pattern of folders matches, such as ``results/azure*``."""
+    if is_experiment(pattern):
+        return [os.fspath(pattern)]
+    # that of pathlib takes no absolute pattern
+    return sorted(filter(is_experiment, glob(os.fspath(pattern))))  # noqa: PTH207
+
+
 def experiment_folders(path: Location | Iterable[Location]) -> list[Path]:
-    """Return the folders that a call names: one experiment, several, or all under a data root.
+    """Return the folders that a call names: an experiment, those of a pattern, or of a list.
 
     StoreError if there is none.
     """
-    if not isinstance(path, str | os.PathLike):
-        if not (chosen := [experiment_folder(one) for one in path]):
-            raise StoreError("no experiment was given")
-        return chosen
-    inside = [] if is_experiment(path) else experiments(path)
-    return [Path(one) for one in inside] or [experiment_folder(path)]
+    if isinstance(path, str | os.PathLike):
+        matching = matching_experiments(path) or [os.fspath(path)]
+        return list(map(experiment_folder, matching))
+    folders = []
+    for one in path:
+        folders += experiment_folders(one)
+    if not folders:
+        raise StoreError("no experiment was given")
+    return folders
 
 
 def hosts_dir(folder: Path) -> Path:

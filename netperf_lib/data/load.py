@@ -209,8 +209,8 @@ def load(path: Locations, table: TableName = "runs") -> pd.DataFrame:
     Parameters
     ----------
     path : path or iterable of them
-        Experiment folders, for example ``results/lab``; `experiments` lists those of a data root.
-        Of several, those that were not measured yet are left out.
+        The folder of an experiment, a pattern such as ``"results/*"``, or several. Of several,
+        those that were not measured yet are left out.
     table : {"runs", "intervals", "percentiles"}
         ``runs`` has one row per run: identity, factors, options and labels, context, metrics
         (missing is null), provenance.

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["notebooks", "parameters_of", "parse_parameters", "report"]
 
+Places = PathLike | Sequence[PathLike]
 PageProgress = Callable[[int, int, str], None]
 
 
@@ -125,22 +126,23 @@ def _pages(
 
 
 def _planned(
-    place: PathLike, chosen: Sequence[PathLike] | None, given: Mapping[str, Any]
-) -> tuple[str, Path, dict[str, Path], dict[str, Page]]:
+    place: Places, chosen: Sequence[PathLike] | None, given: Mapping[str, Any]
+) -> tuple[str | list[str], Path, dict[str, Path], dict[str, Page]]:
     """Return where the data are, where their reports go, the notebooks, and their pages."""
-    from ..analysis.contents import Page, fleet_pages, pages
+    from ..analysis.contents import Page, pages, pages_of_several
     from ..data.declaration import last_set_aside
     from ..data.door import read
     from ..data.ingest import current
-    from ..data.layout import experiment_folder, experiments
+    from ..data.layout import experiment_folders
 
     possible: list[Page] = []
-    if experiments(place):
-        location = os.path.realpath(place)  # absolute: notebooks run elsewhere
-        folder = report_folder(location, "fleet")
-        possible = [] if chosen else fleet_pages(location)
+    location: str | list[str]
+    data, *others = experiment_folders(place)
+    if others:
+        location = list(map(str, [data, *others]))
+        folder = report_folder(str(data.parent), "several")
+        possible = [] if chosen else pages_of_several([data, *others])
     else:
-        data = experiment_folder(place)
         location = str(data)
         folder = report_folder(location, data.name)
         if folder.is_relative_to(data):
@@ -225,7 +227,7 @@ class Notebooks:
 
 
 def report(
-    experiment_path: PathLike | Results,
+    experiment_path: Places | Results,
     notebooks: Sequence[PathLike] | None = None,
     parameters: Mapping[str, Any] | None = None,
     to: str = "pdf",
@@ -237,8 +239,8 @@ def report(
     Parameters
     ----------
     experiment_path : path or Results
-        The experiment's folder, or what `read` returned for it; or a data root, to report
-        on every experiment in it over time.
+        The experiment's folder, or what `read` returned for it; or a pattern or a list of
+        folders, to report on every one over time.
     notebooks : sequence of str or path, optional
         Names of notebooks of the library, or files; default: a page for each question that the
         data can answer.
@@ -254,8 +256,8 @@ def report(
     Returns
     -------
     list of Path
-        The reports, next to the executed notebooks, in the folder ``reports`` of the experiment or
-        data root (under ``reports`` in the working directory where that one cannot be written). Of
+        The reports, next to the executed notebooks, in the folder ``reports`` of the experiment,
+        or beside several (in the working directory where that one cannot be written). Of
         several pages the last is the combined report.
 
     Raises
@@ -268,8 +270,9 @@ def report(
     """
     if to not in ("pdf", "html"):
         raise UsageError(f"to={to!r}: a report is 'pdf' or 'html'")
-    if not isinstance(experiment_path, str | os.PathLike):
-        experiment_path = experiment_path.path
+    if not isinstance(experiment_path, str | os.PathLike | Sequence):
+        paths = [one.path for one in experiment_path.parts]
+        experiment_path = paths or experiment_path.path
     if find_spec("papermill") is None:
         needed = pip_install(shlex.quote("netperf_lib[report]"))
         raise UsageError(f"reports need papermill: {needed}")
@@ -316,7 +319,7 @@ def report(
     return reports
 
 
-def _job(key: str, page: Page, book: Path, folder: Path, location: str) -> Job:
+def _job(key: str, page: Page, book: Path, folder: Path, location: Any) -> Job:
     from ..data.files import own_path
 
     own = "" if book.parent == shipped("notebooks") else str(book.parent)
@@ -324,18 +327,17 @@ def _job(key: str, page: Page, book: Path, folder: Path, location: str) -> Job:
     return Job(key, str(book), executed, page.parameters | {"experiment": location}, own)
 
 
-def _cover(location: str) -> Cover:
-    from ..analysis.history import measurements
+def _cover(location: Any) -> Cover:
     from ..data.door import read
     from .cover import Cover, cover
 
     try:
-        return cover(read(measurements(location)))
+        return cover(read(location))
     except NetperfError:  # then each page says itself that there is no experiment
         return Cover()
 
 
-def _explorer(location: str, folder: Path) -> str | None:
+def _explorer(location: Any, folder: Path) -> str | None:
     """Write the explorer beside the reports; return the name of its file."""
     from .explorer import explore
 

@@ -34,6 +34,7 @@ from ..plots.colours import colours
 from .cover import root_of
 
 if TYPE_CHECKING:
+    from ..data.door import Readable
     from ..data.load import Results
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -70,7 +71,7 @@ class Explorer:
         )
 
 
-def explore(experiment: Results | str | os.PathLike[str]) -> Explorer:
+def explore(experiment: Readable) -> Explorer:
     """Make a page that shows every run of an experiment, by condition, in any browser.
 
     Parameters

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..analysis.compare import compare
-from ..analysis.history import measurements
 from ..analysis.intervals import DEPLOYMENTS
 from ..analysis.lead import Lead, opening
 from ..analysis.observe import levels
 from ..analysis.runs import headline_metrics, measurement, states, status_counts, warned
 from ..analysis.words import UNDECIDED, Headline, Words
 from ..data.declaration import last_set_aside
-from ..data.door import read
-from ..data.layout import experiment_folder
+from ..data.door import Readable, read
 from ..data.load import Results
 from ..errors import NetperfError
 from ..metrics import plural
@@ -132,7 +129,7 @@ class Summary:
         return self.headline._repr_markdown_()
 
 
-def summary(experiment: Results | str | os.PathLike[str]) -> Summary:
+def summary(experiment: Readable) -> Summary:
     """Summarise an experiment in a paragraph.
 
     A line for each factor, with the comparisons behind it.
@@ -140,7 +137,7 @@ def summary(experiment: Results | str | os.PathLike[str]) -> Summary:
     Parameters
     ----------
     experiment : Results or path
-        An experiment, its folder, or a data root with several.
+        An experiment, its folder, or what else `read` takes: a pattern or a list of several.
 
     Returns
     -------
@@ -153,18 +150,18 @@ def summary(experiment: Results | str | os.PathLike[str]) -> Summary:
     >>> npl.summary("data/recorded/zones").headline.splitlines()[0][:5]
     'Paths'
     """
-    folder = experiment.path if isinstance(experiment, Results) else experiment
-    return Summary(opening(folder), read(measurements(folder)), _since(folder))
+    results = read(experiment)
+    return Summary(opening(results), results, _since(results))
 
 
-def _since(folder: str | os.PathLike[str]) -> str:
+def _since(results: Results) -> str:
     """What changed since the measurement that was set aside before this one."""
+    before = last_set_aside(results.folder) if results.folder else None
+    if before is None:
+        return ""
     try:
-        before = last_set_aside(experiment_folder(folder))
-        if not before:
-            return ""
-        change = compare(before, folder)
-    except NetperfError:  # a data root; or nothing that both measured
+        change = compare(before, results)
+    except NetperfError:  # nothing that both measured
         return ""
     changed = [c.words for c in change if c.verdict in ("worse", "better")][:3]
     if not changed:

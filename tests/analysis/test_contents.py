@@ -10,10 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from netperf_lib.analysis.compare import judge
-from netperf_lib.analysis.contents import at_a_glance, fleet_pages, pages
+from netperf_lib.analysis.contents import at_a_glance, pages, pages_of_several
 from netperf_lib.analysis.lead import lead_paragraph, opening
 from netperf_lib.cli import npl as command_line
 from netperf_lib.data.imports import import_logs
+from netperf_lib.data.layout import experiment_folders
 from netperf_lib.data.load import load
 from netperf_lib.errors import NetperfError, StoreError
 
@@ -23,19 +24,20 @@ RECORDED = Path(__file__).parents[2] / "data" / "recorded"
 PUBLISHED = RECORDED.parent / "published"
 
 
-def test_a_data_root_has_a_line_for_each_experiment_and_pages_of_those_over_time(
+def test_several_experiments_have_a_line_for_each_experiment_and_pages_of_those_over_time(
     tmp_path,
 ):
     names = {"day", "zones"}
     for name in names:
         (tmp_path / name).symlink_to(RECORDED / name)
-    assert [(p.notebook, p.parameters) for p in fleet_pages(tmp_path)] == [
+    found = pages_of_several(experiment_folders(f"{tmp_path}/*"))
+    assert [(p.notebook, p.parameters) for p in found] == [
         ("summary", {}), ("time", {"name": "day", "metric": "rtt_us"})
     ]  # fmt: skip
-    lead = opening(tmp_path)
+    lead = opening(f"{tmp_path}/*")
     assert {line.split(" ")[0] for line in lead.lines} == names
     assert not lead.judged
-    assert {one["experiment"] for one in at_a_glance(tmp_path)} == names
+    assert {one["experiment"] for one in at_a_glance(f"{tmp_path}/*")} == names
     (lab,) = at_a_glance(RECORDED / "lab-full")
     assert lab["runs"] == "264 (264 ok)"
     assert (
@@ -102,16 +104,18 @@ def test_where_no_run_is_complete_the_first_line_says_so():
     assert lead_paragraph(failed).lines == ("No run is complete.",)
 
 
-def test_an_experiment_that_was_not_measured_yet_hides_no_other_one_of_its_data_root(
+def test_an_experiment_that_was_not_measured_yet_hides_no_other_one(
     tmp_path,
 ):
     begun, day = tmp_path / "begun", tmp_path / "day"
     day.symlink_to(RECORDED / "day")
     begun.mkdir()
     shutil.copy(RECORDED / "zones" / "experiment.yaml", begun)
-    assert [p.notebook for p in fleet_pages(tmp_path)] == ["summary", "time"]
-    assert opening(tmp_path).lines[0] == "begun: Nothing was measured yet."
-    assert [one["runs"][:7] for one in at_a_glance(tmp_path)] == ["nothing", "288 (28"]
+    several = f"{tmp_path}/*"
+    found = pages_of_several(experiment_folders(several))
+    assert [p.notebook for p in found] == ["summary", "time"]
+    assert opening(several).lines[0] == "begun: Nothing was measured yet."
+    assert [one["runs"][:7] for one in at_a_glance(several)] == ["nothing", "288 (28"]
     assert len(load([begun, day])) == 288
     for read in (load, opening):
         with pytest.raises(StoreError, match="nothing was measured here yet"):

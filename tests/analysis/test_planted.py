@@ -120,9 +120,13 @@ def test_an_incident_of_some_hours_is_dated_and_its_day_below_its_threshold():
 
 def test_the_measurements_of_a_name(tmp_path):
     assert name_of("results/lab-20260302T060000-2") == "lab"
-    assert measurements(tmp_path / "lab", "lab") == tmp_path / "lab"
+    for name in ("lab", "lab-20260302T060000", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "experiment.yaml").touch()
+    found = measurements(f"{tmp_path}/*", "lab")
+    assert [folder.name for folder in found] == ["lab", "lab-20260302T060000"]
     with pytest.raises(NothingToReport, match="holds no experiment 'x'"):
-        measurements(tmp_path, "x")
+        measurements(tmp_path / "lab", "x")
 
 
 # -- single pages ----------------------------------------------------------------------------------

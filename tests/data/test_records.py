@@ -66,7 +66,7 @@ def measured(tmp_path_factory):
         1,
         Deployment(deployment_id="1", source="azure", hosts=tuple(hosts)),
     )
-    npl.ingest(root)
+    npl.ingest(store)
     return store
 
 

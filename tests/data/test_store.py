@@ -270,7 +270,7 @@ def test_exclusions_at_once_all_count_with_their_cause(store):
         exclude(store, "x", "typo")
 
 
-def test_a_data_root_where_an_experiment_is_expected(store, tmp_path):
-    add(store, 1)
+@pytest.mark.parametrize("read", [npl.load, npl.read, npl.ingest, npl.report])
+def test_a_folder_of_experiments_where_one_is_expected_names_them(store, read):
     with pytest.raises(StoreError, match="it holds the experiments demo"):
-        npl.load(tmp_path)
+        read(store.parent)

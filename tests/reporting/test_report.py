@@ -12,8 +12,9 @@ import pypdf
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.analysis.contents import fleet_pages
+from netperf_lib.analysis.contents import pages_of_several
 from netperf_lib.analysis.lead import opening
+from netperf_lib.data.layout import experiment_folders
 from netperf_lib.errors import ReportError, UsageError
 from netperf_lib.pipeline import report_to
 from netperf_lib.reporting.execute import (
@@ -234,19 +235,21 @@ def test_page_one_says_what_changed_since_the_last_time(tmp_path, monkeypatch):
     assert "labagainstlab-20261106T050000" in "".join(text(pdf).split())
 
 
-def test_a_data_root_shows_each_experiment_over_its_measurements(tmp_path, monkeypatch):
+def test_a_pattern_shows_each_experiment_over_its_measurements(tmp_path, monkeypatch):
     names = ("lab", "lab-20261120T090100", "other")
     for number, name in enumerate(names):
         made.experiment(tmp_path, rounds=4, seed=number, name=name)
     # what was measured once, and for an hour, has no history
     keys = ["summary", "time-lab-latency", "time-lab-throughput"]
-    assert [page.key for page in fleet_pages(tmp_path)] == keys
-    lines = opening(tmp_path).lines
+    assert [
+        page.key for page in pages_of_several(experiment_folders(f"{tmp_path}/*"))
+    ] == keys
+    lines = opening(f"{tmp_path}/*").lines
     assert sorted(line.partition(" (")[0] for line in lines) == sorted(names)
     assert all("Placement: " in line for line in lines)
     monkeypatch.chdir(tmp_path.parent)  # notebooks are executed elsewhere
     pdf = npl.report(
-        tmp_path.name, parameters={"name": "lab", "metric": "throughput_bps"}
+        f"{tmp_path.name}/*", parameters={"name": "lab", "metric": "throughput_bps"}
     )[-1]
     assert pdf.parent == tmp_path / "reports"
     runs = npl.load([tmp_path / name for name in names[:2]])

@@ -1,4 +1,4 @@
-"""Ingest by many, some of whom die; merging; verifying; what a query reads."""
+"""Ingest by many, some of whom die; what a query reads."""
 
 import multiprocessing
 import os
@@ -30,7 +30,7 @@ RUNS = 60
 def made(tmp_path_factory):
     root = tmp_path_factory.mktemp("fleet")
     copies(root, runs=RUNS // 3, experiments=3)
-    npl.ingest(root)
+    npl.ingest(npl.experiments(root))
     return root
 
 
@@ -85,9 +85,9 @@ def test_after_a_killed_worker_the_same_call_goes_on(expected, fresh, small_batc
         processes(2) as executor,
         pytest.raises(StoreError, match="run the command again"),
     ):
-        npl.ingest(fresh, kill, executor=InTurn(executor))
+        npl.ingest(f"{fresh}/*", kill, executor=InTurn(executor))
     with ThreadPoolExecutor(2) as pool:  # any executor
-        assert npl.ingest(fresh, executor=pool) < RUNS
+        assert npl.ingest(f"{fresh}/*", executor=pool) < RUNS
     same(expected, fresh)
 
 
@@ -111,7 +111,7 @@ def test_workers_end_with_their_parent(fresh):
         "    print(*(p.pid for p in multiprocessing.active_children()), flush=True)\n"
         "    os.kill(os.getpid(), 9)\n"
         "if __name__ == '__main__':\n"
-        f"    with processes(2) as pool: npl.ingest({str(fresh)!r}, say, executor=pool)\n"
+        f"    with processes(2) as pool: npl.ingest({str(fresh / '*')!r}, say, executor=pool)\n"
     )
     script = fresh / "ingest.py"
     script.write_text(code)
@@ -136,7 +136,7 @@ def test_a_killed_ingest_is_gone_on_with(expected, fresh):
         "        print('now', flush=True); time.sleep(60)\n"
         "    return rows(*a)\n"
         "s.runs_table = slow\n"
-        f"s.ingest({str(fresh)!r})\n"
+        f"s.ingest({str(fresh / '*')!r})\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE
@@ -150,14 +150,14 @@ def test_a_killed_ingest_is_gone_on_with(expected, fresh):
     }
     assert len(names["runs"]) == 2
     assert names["percentiles"] - names["runs"]  # what the killed one left
-    assert npl.ingest(fresh) == RUNS
+    assert npl.ingest(f"{fresh}/*") == RUNS
     same(expected, fresh)
 
 
 def test_two_ingests_at_once_write_the_same_bytes(fresh, tmp_path):
     alone = Path(shutil.copytree(fresh, tmp_path / "alone"))
-    npl.ingest(alone)
-    code = f"import netperf_lib as npl; print(npl.ingest({str(fresh)!r}))"
+    npl.ingest(f"{alone}/*")
+    code = f"import netperf_lib as npl; print(npl.ingest({str(fresh / '*')!r}))"
     command = [sys.executable, "-c", code]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
     read = [int(p.communicate(timeout=360)[0]) for p in processes]
@@ -187,7 +187,7 @@ def test_a_dask_cluster_of_which_a_worker_is_killed(expected, fresh, small_batch
                 os.kill(pids[0], signal.SIGKILL)
 
         executor = client.get_executor(pure=False)
-        assert npl.ingest(fresh, kill, executor=executor) == RUNS
+        assert npl.ingest(f"{fresh}/*", kill, executor=executor) == RUNS
     assert first
     same(expected, fresh)
 
