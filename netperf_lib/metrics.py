@@ -165,22 +165,16 @@ COMPARED = tuple(
 EVIDENCE = tuple(
     f"limit_{name}"
     for name in (
-        "connections bps delivery_bps bbr_bps busy_ratio receive_window_ratio send_buffer_ratio "
-        "application_ratio "
-        "unsent_none_ratio sent_again_ratio sent_again_count rtt_us rtt_min_us window_bytes "
-        "receive_buffer_bytes "
-        "unread_bytes sender_on_ratio sender_waiting_ratio "
-        "receiver_on_ratio receiver_waiting_ratio receiver_core_ratio receiver_softirq_ratio "
-        "receive_max_bytes send_max_bytes"
+        "connections bps busy_ratio receive_window_ratio send_buffer_ratio application_ratio "
+        "sender_on_ratio sender_waiting_ratio receiver_on_ratio receiver_waiting_ratio"
     ).split()
 )
 """Columns of evidence of what limits a transfer: the kernel's account of its connections,
 sampled at both ends.
 
-Ratios are shares of the time after slow start: on a processor, waiting for one, the fullest core
-and its soft interrupts; limited by the receive window or the send buffer; of the samples in which
-the application was the limit, or nothing was left to send. The last two are the largest TCP buffers
-that the two hosts' settings allow.
+Ratios are shares of the time after slow start: the busiest thread on a processor, waiting for one;
+limited by the receive window or the send buffer; of the samples in which the application was the
+limit.
 """
 
 

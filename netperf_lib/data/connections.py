@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any
 
 from ..tools.ss import SAMPLES, evidence
@@ -41,11 +40,10 @@ def of_record(folder: RawFolder, record: Record) -> dict[str, Any]:
             .decompress(data, MAX_BYTES)
             .decode("utf-8", "replace")
         )
-    columns = _buffers(record, *hosts)
-    if any(texts.values()):
-        times = {name: float(options.get(name) or 0) for name in ("duration_s", "omit_s")}
-        columns |= evidence(texts[hosts[0]], texts[hosts[1]], **times)
-    return columns
+    if not any(texts.values()):
+        return {}
+    times = {name: float(options.get(name) or 0) for name in ("duration_s", "omit_s")}
+    return evidence(texts[hosts[0]], texts[hosts[1]], **times)
 
 
 def settings_of(record: Record, host: str) -> Mapping[str, Any]:
@@ -57,25 +55,3 @@ def largest_buffer(settings: Mapping[str, Any] | None, name: str) -> int | None:
     """Return the last of the three sizes of ``tcp_rmem`` or ``tcp_wmem``; None if not known."""
     size = str((settings or {}).get(name)).split()[2:]
     return int(size[0]) if size and size[0].isdecimal() else None
-
-
-def _buffers(record: Record, sender: str, receiver: str) -> dict[str, Any]:
-    """The largest TCP buffers: what the tool asks for, which the kernel doubles.
-
-    Else the hosts' settings.
-    """
-    command = list(map(str, record.commands.get(record.sampled, ())))
-    asked = [int(b) for a, b in pairwise(command) if a == "-w" and b.isdecimal()]
-    columns: dict[str, Any] = {}
-    for column, host, name, core in (
-        ("limit_send_max_bytes", sender, "tcp_wmem", "net.core.wmem_max"),
-        ("limit_receive_max_bytes", receiver, "tcp_rmem", "net.core.rmem_max"),
-    ):
-        sysctl = settings_of(record, host)
-        state = record.counters.get(host, {}).get("state")
-        size = largest_buffer(state, name) or largest_buffer(sysctl, f"net.ipv4.{name}")
-        if asked:
-            size = 2 * min(asked[0], int(sysctl.get(core) or asked[0]))
-        if size is not None:
-            columns[column] = size
-    return columns

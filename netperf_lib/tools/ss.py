@@ -2,10 +2,9 @@
 
 Samples taken on both hosts while it ran, read into columns.
 
-A file of samples is text, as `SCRIPT` prints it: ``@time``, the
-lines of ``ss -tinmHO``, ``=time``, a line ``task id on waiting`` (``/proc/PID/task/ID/schedstat``,
-nanoseconds) for each thread of the tool, and the lines of ``/proc/stat`` for each core. Times of
-the kernel are cumulative: only differences after slow start count.
+A file of samples is text, as `SCRIPT` prints it: ``@time``, the lines of ``ss -tinHO``, ``=time``,
+and a line ``task id on waiting`` (``/proc/PID/task/ID/schedstat``, nanoseconds) for each thread of
+the tool. Times of the kernel are cumulative: only differences after slow start count.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 SCRIPT = r"""
@@ -25,16 +24,15 @@ looks=0; pids=
 while :; do
   printf '@'; date +%s.%N
   if [ $looks -lt 2 ]; then
-    lines=$(tcp -tinmHOp); printf '%s\n' "$lines"
+    lines=$(tcp -tinHOp); printf '%s\n' "$lines"
     seen=$(printf '%s' "$lines" | grep -o 'pid=[0-9]*' | sort -u) && pids=$seen && looks=$((looks + 1))
-  else tcp -tinmHO; fi
+  else tcp -tinHO; fi
   printf '='; date +%s.%N
   for p in $pids; do
     for f in "/proc/${p#pid=}/task/"*/schedstat; do
       read -r on waiting _ <"$f" && f=${f%/schedstat} && echo "task ${f##*/} $on $waiting"
     done
   done 2>/dev/null
-  grep '^cpu[0-9]' /proc/stat
   sleep "$3"
 done
 """  # noqa: E501  (as it is run or printed)
@@ -49,14 +47,10 @@ DATA_BYTES = 20_000
 """A connection that carried fewer bytes is the control connection of a tool."""
 SLOW_START_S = 0.7
 """The start that is left out, of a run of three seconds or more."""
-_SENT = re.compile(
-    r" (bytes_acked|busy|rwnd_limited|sndbuf_limited|notsent|data_segs_out|snd_wnd"
-    r"|rtt|minrtt|delivery_rate|bbr|retrans)[: ]"
-    r"(?:\(bw:|(?<=retrans:)\d+/)?(\d+(?:\.\d+)?)"
+_FIGURE = re.compile(
+    r" (bytes_acked|bytes_received|busy|rwnd_limited|sndbuf_limited):(\d+)"
 )
-_RECEIVED = re.compile(r" (bytes_received|skmem):(?:\(r\d+,rb)?(\d+)")
-"""The figures of a sender and of a receiver that are used; a line has four times as many. Of
-``retrans`` the segments on the whole connection, of ``skmem`` the size of the receive buffer."""
+"""The figures that are used."""
 
 
 @dataclass(slots=True)
@@ -65,20 +59,18 @@ class SocketSample:
 
     at_s: float
     tasks_at_s: float = 0.0
-    sockets: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+    sockets: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     """Figures of each connection as they are written, by its local and peer address."""
     tasks: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Seconds on a processor, and waiting for one, of each thread."""
-    cores: dict[str, list[int]] = field(default_factory=dict)
 
 
-def read_samples(text: str, *, receiver: bool = False) -> list[SocketSample]:
-    """Read a file of samples: what is used of the sender of the data, or of their receiver.
+def read_samples(text: str, *, connections: bool = True) -> list[SocketSample]:
+    """Read a file of samples, with the figures of the connections or without.
 
     A sample that was cut short keeps what it has, and damaged lines are left out.
     """
     samples: list[SocketSample] = []
-    figures = _RECEIVED if receiver else _SENT
     for line in text.splitlines():
         kind = line[:1]
         try:
@@ -86,34 +78,30 @@ def read_samples(text: str, *, receiver: bool = False) -> list[SocketSample]:
                 samples.append(SocketSample(float(line[1:])))
             elif not samples:
                 continue
-            elif kind.isdecimal():
-                unread, _, *ends = line.split(maxsplit=4)[:4]
-                found = dict(figures.findall(line), unread=unread)
-                if " app_limited" in line:
-                    found["app"] = "1"
-                samples[-1].sockets[ends[0], ends[1]] = found
+            elif kind.isdecimal() and connections:
+                _, _, here, there = line.split(maxsplit=4)[:4]
+                figures = dict(_FIGURE.findall(line))
+                figures["app"] = " app_limited" in line
+                samples[-1].sockets[here, there] = figures
             elif kind == "=":
                 samples[-1].tasks_at_s = float(line[1:])
             elif kind == "t" and samples[-1].tasks_at_s:
                 _, task, on, waiting = line.split()
                 samples[-1].tasks[task] = float(on) / 1e9, float(waiting) / 1e9
-            elif kind == "c" and receiver:
-                core, *spent = line.split()[:9]
-                samples[-1].cores[core] = [int(word) for word in spent]
-        except (ValueError, IndexError):
+        except ValueError:
             continue
     return samples
 
 
-Series = list[tuple[float, dict[str, str]]]
+Series = list[tuple[float, dict[str, Any]]]
 
 
-def _flows(samples: Sequence[SocketSample], bytes_of: str) -> list[Series]:
-    """Samples of each data connection."""
+def _flows(samples: Sequence[SocketSample]) -> list[Series]:
+    """Samples of each connection that sends data."""
     flows: dict[tuple[str, str], Series] = {}
     for sample in samples:
         for addresses, figures in sample.sockets.items():
-            if float(figures.get(bytes_of, 0)) > DATA_BYTES:
+            if int(figures.get("bytes_acked", 0)) > DATA_BYTES:
                 flows.setdefault(addresses, []).append((sample.at_s, figures))
     return [series for series in flows.values() if len(series) >= 3]
 
@@ -127,24 +115,14 @@ def _processor(samples: Sequence[SocketSample]) -> tuple[float | None, float | N
     threads: dict[str, list[tuple[float, float]]] = {}
     for a, b in pairwise(s for s in samples if s.tasks):
         time_s = b.tasks_at_s - a.tasks_at_s
-        for thread in a.tasks.keys() & b.tasks.keys() if time_s > 0 else ():
-            on, waiting = (
-                (b.tasks[thread][i] - a.tasks[thread][i]) / time_s for i in (0, 1)
-            )
+        if time_s <= 0:
+            continue
+        for thread in a.tasks.keys() & b.tasks.keys():
+            on = (b.tasks[thread][0] - a.tasks[thread][0]) / time_s
+            waiting = (b.tasks[thread][1] - a.tasks[thread][1]) / time_s
             threads.setdefault(thread, []).append((on, waiting))
     medians = [sorted(parts, key=sum)[len(parts) // 2] for parts in threads.values()]
     return max(medians, key=sum, default=(None, None))
-
-
-def _core(samples: Sequence[SocketSample]) -> tuple[float | None, float | None]:
-    """Busy share of the fullest core, and the share of its time in soft interrupts."""
-    cores = [s.cores for s in samples if s.cores]
-    shares = []
-    for core in cores[0].keys() & cores[-1].keys() - {"cpu"} if cores else ():
-        moved = [b - a for a, b in zip(cores[0][core], cores[-1][core], strict=False)]
-        if len(moved) == 8 and sum(moved) >= 20:
-            shares.append((1 - (moved[3] + moved[4]) / sum(moved), moved[6] / sum(moved)))
-    return max(shares, default=(None, None))
 
 
 def evidence(
@@ -166,59 +144,39 @@ def evidence(
         What is known: empty without samples of a data connection at the sender.
     """
     samples = {"sender": read_samples(sender)}
-    samples["receiver"] = read_samples(receiver, receiver=True)
-    sent = _flows(samples["sender"], "bytes_acked")
+    samples["receiver"] = read_samples(receiver, connections=False)
+    sent = _flows(samples["sender"])
     if not sent:
         return {}
-    since = (
-        min(series[0][0] for series in sent) + omit_s + min(SLOW_START_S, duration_s / 4)
-    )
+    start = min(series[0][0] for series in sent)
+    since = start + omit_s + min(SLOW_START_S, duration_s / 4)
     until = max(series[-1][0] for series in sent) + 0.1
-    used = [[(t, f) for t, f in series if t >= since] for series in sent]
-    used = [series for series in used if len(series) >= 2]
-    if not used:
+    totals: dict[str, float] = {}
+    span, applications, connections = 0.0, [], 0
+    for series in sent:
+        used = [(time, figures) for time, figures in series if time >= since]
+        if len(used) < 2:
+            continue
+        (begin, first), (end, last) = used[0], used[-1]
+        connections += 1
+        span += end - begin
+        applications += [figures["app"] for _, figures in used]
+        for name in ("bytes_acked", "busy", "rwnd_limited", "sndbuf_limited"):
+            grown = int(last.get(name, 0)) - int(first.get(name, 0))
+            totals[name] = totals.get(name, 0) + grown
+    if not connections:
         return {}
-    n, span = len(used), sum(series[-1][0] - series[0][0] for series in used)
-    rows = [f for series in used for _, f in series]
-
-    def grown(name: str) -> float:
-        moved = 0.0
-        for series in used:
-            moved += float(series[-1][1].get(name, 0)) - float(series[0][1].get(name, 0))
-        return moved
-
-    def column(name: str) -> list[float]:
-        return [float(f[name]) for f in rows if name in f]
-
+    milliseconds = 1e3 * span
     columns: dict[str, Any] = {
-        "limit_connections": n,
-        "limit_bps": grown("bytes_acked") * 8 / (span / n),
-        "limit_busy_ratio": grown("busy") / 1e3 / span,
-        "limit_receive_window_ratio": grown("rwnd_limited") / 1e3 / span,
-        "limit_send_buffer_ratio": grown("sndbuf_limited") / 1e3 / span,
-        "limit_application_ratio": fmean("app" in f for f in rows),
-        "limit_unsent_none_ratio": fmean(not float(f.get("notsent", 0)) for f in rows),
-        "limit_sent_again_ratio": grown("retrans") / max(1.0, grown("data_segs_out")),
-        "limit_sent_again_count": grown("retrans"),
-        "limit_delivery_bps": median(column("delivery_rate") or [0]) * n,
-        "limit_bbr_bps": median(column("bbr")) * n if column("bbr") else None,
-        "limit_window_bytes": max(column("snd_wnd"), default=None),
+        "limit_connections": connections,
+        "limit_bps": totals["bytes_acked"] * 8 / (span / connections),
+        "limit_busy_ratio": totals["busy"] / milliseconds,
+        "limit_receive_window_ratio": totals["rwnd_limited"] / milliseconds,
+        "limit_send_buffer_ratio": totals["sndbuf_limited"] / milliseconds,
+        "limit_application_ratio": fmean(applications),
     }
-    if column("rtt") and column("minrtt"):
-        columns["limit_rtt_us"] = 1e3 * median(column("rtt"))
-        columns["limit_rtt_min_us"] = 1e3 * min(column("minrtt"))
-    received = _flows(samples["receiver"], "bytes_received")
-    arrived = [row for series in received for row in series]
-    if theirs := [f for t, f in arrived if t >= since]:
-        buffers = [float(f["skmem"]) for f in theirs if "skmem" in f]
-        columns["limit_receive_buffer_bytes"] = max(buffers, default=None)
-        columns["limit_unread_bytes"] = median(float(f["unread"]) for f in theirs)
     for side, every in samples.items():
-        during = [s for s in every if since <= s.at_s <= until]
+        during = [sample for sample in every if since <= sample.at_s <= until]
         on, waiting = _processor(during)
         columns |= {f"limit_{side}_on_ratio": on, f"limit_{side}_waiting_ratio": waiting}
-        if side == "receiver":
-            core, softirq = _core(during)
-            columns["limit_receiver_core_ratio"] = core
-            columns["limit_receiver_softirq_ratio"] = softirq
     return columns

@@ -271,7 +271,6 @@ def test_the_connections_are_sampled_and_name_what_holds_the_transfer_back(
         assert row["limit_bps"] == pytest.approx(row["throughput_bps"], rel=0.1)
         assert 0 < row["limit_sender_on_ratio"] < 1
         assert 0 < row["limit_receiver_on_ratio"] < 1
-        assert row["limit_receive_max_bytes"] > 1e5
 
 
 def test_what_is_measured_is_not_measured_again(deployment, store):
