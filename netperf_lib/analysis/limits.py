@@ -32,8 +32,8 @@ WINDOW, ALONE = 0.4, 0.8
 """Shares of the time from which on a window or a buffer, and the path, are the limit."""
 TO_DO = {
     ADVERTISED: "another size of VM",
-    RECEIVE_WINDOW: "use several streams, or raise the receiver's net.ipv4.tcp_rmem",
-    SEND_BUFFER: "use several streams, or raise the sender's net.ipv4.tcp_wmem",
+    RECEIVE_WINDOW: "more streams, or raise the receiver's tcp_rmem",
+    SEND_BUFFER: "more streams, or raise the sender's tcp_wmem",
     PATH: "a path that carries more, or loses less",
     SENDER: "a faster, or less busy, core: sender",
     RECEIVER: "a faster, or less busy, core: receiver",
