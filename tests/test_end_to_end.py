@@ -67,14 +67,14 @@ def measured(tmp_path_factory):
 
 
 def test_every_trial_became_a_run_with_its_raw_logs(measured):
-    runs = npl.load(measured.path)
+    runs = npl.load(measured)
     good = runs[runs["status"] == "ok"]
     rounds = good.groupby("placement")["round"].nunique()
     assert rounds.to_dict() == dict.fromkeys(SERVERS.values(), 8)
     assert (good["latency_oneway_us"] > 0).all()
-    assert "Emulated" in (npl.read(measured.path).notice or "")
+    assert "Emulated" in (npl.read(measured).notice or "")
     for run_id in runs["run_id"]:
-        held = {p.name for p in (measured.path / "raw" / run_id).iterdir()}
+        held = {p.name for p in (measured / "raw" / run_id).iterdir()}
         assert {
             "run.json",
             "client.out",
@@ -87,7 +87,7 @@ def test_every_trial_became_a_run_with_its_raw_logs(measured):
 def test_verdicts_agree_with_the_delays_that_the_lab_was_given(measured):
     lab = Options.model_validate(LAB)
     truth = {p: lab.path("client", server).delay_us for server, p in SERVERS.items()}
-    for couple, result in zip(COUPLES, npl.compare(npl.read(measured.path)), strict=True):
+    for couple, result in zip(COUPLES, npl.compare(npl.read(measured)), strict=True):
         a, b = (truth[placement] for placement in couple)
         assert result.verdict != ("worse" if a < b else "better"), result
         if max(a, b) / min(a, b) > 20:  # far outside what a busy machine adds to a delay

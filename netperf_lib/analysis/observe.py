@@ -862,7 +862,8 @@ def levels(
         A row for each condition, with its name as the index: its levels, ``metric``, ``unit`` (of
         the stored numbers), ``n``, ``median``, ``low``, ``high``, ``smallest``, ``largest``,
         ``confidence`` (the actual one of the interval), ``failed``, ``missing``. A single
-        observation has no interval.
+        observation has no interval. What the data are, where they are no measurement of a network,
+        is the name of the columns: the first words that are shown.
 
     Raises
     ------
@@ -879,7 +880,9 @@ def levels(
     counts = pd.crosstab(obs.table["condition"].astype(object), obs.table["state"])
     counts = counts.reindex(obs.facts.index, columns=["failed", "missing"], fill_value=0)
     about = obs.conditions.assign(metric=obs.metric, unit=obs.unit)
-    return pd.concat([about, obs.levels, counts], axis=1)
+    table = pd.concat([about, obs.levels, counts], axis=1)
+    kind, _, _ = (obs.origin.notice or "").partition(":")
+    return table.rename_axis(columns=kind or None)
 
 
 def measured_by(obs: Observations) -> str:

@@ -529,5 +529,4 @@ class _Collector:
                 side: asdict(self.sessions[name].host) for side, name in hosts.items()
             },
             notice=self.deployment.notice,
-            discarded=trial.leading,
         )

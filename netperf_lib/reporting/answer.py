@@ -186,7 +186,9 @@ class Answer:
         words = [f"  {c.words}" for c in self.verdicts]
         notes = [f"  ! {note}" for note in self.observations.notes]
         figures = self.levels[["n", "median", "low", "high", "unit"]]
-        return "\n".join([figures.to_string(), *words, *notes])
+        text = figures.rename_axis(columns=None).to_string()
+        first = [str(shown) for shown in notice(self.observations.origin.notice)]
+        return "\n".join([*first, text, *words, *notes])
 
     def parts(self, *, short: bool = False) -> list[Any]:
         """Return what a notebook shows: notice, headline, and the comparisons with what to do.

@@ -208,9 +208,8 @@ def test_levels_and_comparisons_of_a_factor_fit_on_80_columns(name, metric, by):
     words = ["compare", str(folder), "--metric", metric, "--by", by]
     out = CliRunner().invoke(cli, words).output
     assert max(map(len, out.splitlines())) <= 80
-    assert [
-        name for name in npl.observe(folder, metric, by).names if name not in out
-    ] == []
+    wrapped = " ".join(npl.observe(folder, metric, by).names).split()
+    assert [word for word in wrapped if word not in out] == []
 
 
 def test_a_level_has_one_median_whatever_it_is_compared_with():
@@ -225,7 +224,7 @@ def test_a_level_has_one_median_whatever_it_is_compared_with():
         assert c.medians == tuple(medians[list(c.names)])
         if any("not the quotient" in w for w in c.warnings):
             apart.add(c.names)
-    # the others have all rounds in common
-    assert apart == {("third", "far"), ("third", "near")}
+    # the others have all rounds in common, or one level
+    assert apart == {("third", "near")}
     lead = str(npl.analysis.lead_paragraph(runs))
     assert all(format_value(median, "us").split()[0] in lead for median in medians)

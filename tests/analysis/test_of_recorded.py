@@ -99,7 +99,7 @@ def test_one_run_of_each_condition_is_not_called_runs(exp):
 def test_an_ordinary_level_and_one_that_is_not_known_are_two_conditions(exp):
     runs = exp.runs.copy()
     unknown = (runs["placement"] == "ppg") & (runs["round"] % 2 == 0)
-    runs.loc[unknown, "accelerated"] = None
+    runs["accelerated"] = runs["accelerated"].astype(object).mask(unknown)
     groups = npl.observe(runs, US, where=QPERF).runs.groupby("condition", observed=True)
     assert groups["accelerated"].nunique(dropna=False).max() == 1
 

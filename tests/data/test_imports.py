@@ -371,7 +371,7 @@ def test_a_remark_is_no_factor_and_that_is_said_once(tmp_path):
     ]
     done = CliRunner().invoke(command, list(map(str, words)), catch_exceptions=False)
     assert "No factor: remark (" in done.output
-    assert done.output.count("remark") == 1
+    assert done.output.replace(str(tmp_path), "").count("remark") == 1
 
 
 def test_logs_without_rounds_are_compared_unpaired(tmp_path):
@@ -413,10 +413,8 @@ def test_what_only_names_tell_apart_is_not_judged(tmp_path):
     lead = lead_paragraph(mine)
     assert not lead.family
     figures = (
-        "zone1: 61.5 µs, {} no accnet 162 µs, {}: 98.5 µs, {} no accnet 198 µs".format(
-            "vm1-to-vm2 zone1", *["vm1-to-vm2 zone2"] * 2
-        )
-    )
+        "61.5 µs ({0}1), 162 µs ({0}1 no accnet), 98.5 µs ({0}2), 198 µs ({0}2 no accnet)"
+    ).format("vm1-to-vm2 zone")
     assert figures in str(lead)
     assert "(vm1-to-vm2 zone1; vm1-to-vm2 zone1 no accnet; " in str(mine.notice)
     with pytest.raises(UsageError, match="--labels-template"):
@@ -753,6 +751,6 @@ def test_logs_without_a_start_are_in_the_overview(tmp_path):
         import_logs(
             short(tmp_path / f"{name}.txt", latency), into=tmp_path / "mine" / name
         )
-    assert "started_utc" not in npl.read(tmp_path / "mine").runs
-    lines = npl.analysis.opening(tmp_path / "mine").lines
+    assert "started_utc" not in npl.read(tmp_path / "mine/*").runs
+    lines = npl.analysis.opening(tmp_path / "mine/*").lines
     assert [line.split(":")[0] for line in lines] == ["one", "two"]

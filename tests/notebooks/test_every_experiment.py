@@ -170,7 +170,7 @@ def test_pairs_of_one_placement_are_a_matrix_of_both_ways(zones, monkeypatch):
     answer = npl.ask(zones, "pairs", "latency_oneway_us")
     assert len(answer.levels) == 6
     assert answer.observations.asked == ("client_zone", "server_zone")
-    assert "Best is 3 → 1" in answer.headline
+    assert "Best is zone 3 → 1" in answer.headline
     found = pages(zones, monkeypatch, "pairs-latency", "pairs-throughput")
     assert {"pairs-latency", "pairs-throughput"} == set(found)
     names, _ = executed(notebooks()["pairs"], {"metric": "latency_oneway_us"})

@@ -124,7 +124,7 @@ def test_figures_are_vectors_with_text(reports):
 def test_the_report_opens_with_verdicts_and_ends_with_its_origin(reports):
     pdf = reports["report"]
     first, *others = map(squeezed, texts(pdf))
-    for words in ("Whatthenetworkgives", "ppgagainstsame-zone", "lesslatency"):
+    for words in ("Whatthenetworkgives", "ppgagainstsame-zone", "lessone-waylatency"):
         assert words in first
     assert re.search(r"One-waylatency:[\d.]+µsand[\d.]+µs", first)
     assert digest_of(npl.read(npl.recorded()).folder) in "".join(others[-2:])

@@ -10,6 +10,7 @@ import shutil
 import unicodedata
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import nbformat
@@ -98,14 +99,12 @@ def stranger(tmp_path_factory):
     """Logs that are known to be fine, with labels that are not."""
     folder = tmp_path_factory.mktemp("stranger")
     rows = []
-    for i, label in enumerate(HOSTILE):
-        for number in (1, 2):
-            name = f"{i}-{number}.txt"
-            (folder / name).write_text(
-                f"tcp_lat:\n    latency  =  {50 + i + number} us\n"
-            )
-            other = {FACTOR: HOSTILE[-1 - i], "round": number}
-            rows.append({"file": name, "placement": label, **other})
+    cases = product(enumerate(HOSTILE), HOSTILE[:2], (1, 2))
+    for (i, label), level, number in cases:
+        name = f"{len(rows)}.txt"
+        (folder / name).write_text(f"tcp_lat:\n    latency  =  {50 + i + number} us\n")
+        row = {"file": name, "placement": label, FACTOR: level, "round": number}
+        rows.append(row)
     npl.import_logs(folder, labels=pd.DataFrame(rows), into=folder.with_name("mine"))
     return folder.with_name("mine")
 

@@ -49,7 +49,7 @@ def test_a_study_on_hosts_of_ones_own_is_measured(sshd, tmp_path):
     changed(place, reach, sshd)
     # these hosts are one machine
     told = {"rounds": 1, "duration_s": 0.3, "anyway": True, "say": lambda _: None}
-    results = npl.read(pipeline.collect(place, root=tmp_path / "data", **told).path)
+    results = npl.read(pipeline.collect(place, root=tmp_path / "data", **told))
     assert set(results.runs["status"]) == {"ok"}, results.runs["error"].to_list()
     assert len(npl.analysis.contrasts(results)) == len(results.contrasts) > 0
 

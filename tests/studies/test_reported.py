@@ -20,7 +20,7 @@ CONCLUSIONS = {
         "pairs",
         {"metric": "latency_oneway_us"},
         [
-            "Best is 3 → 1 with 113 µs, worst 1 → 2 with 400 µs",
+            "Best is zone 3 → 1 with 113 µs, worst zone 1 → 2 with 400 µs",
             "Is AD1 to AD2 below 1 ms? zone 1 → 2: 400 µs −60 %",
         ],
     ),

@@ -98,7 +98,7 @@ def test_a_metric_that_no_table_has_is_left_out_with_a_warning(tmp_path):
     assert result.returncode == 0, result.stderr
     assert "ping icmp: ok" in result.stdout
     assert (
-        "warning: left out, since netperf_lib.metrics does not have it: rtt_least_us"
+        "left out, since netperf_lib.metrics does not have it: rtt_least_us"
         in result.stdout
     )
 

@@ -95,6 +95,9 @@ def _log(whole: str) -> _Log:
             row.direction = _WAYS.get(row.role or "", direction)
             if number or row.details["end"]:
                 results.append(row)
+            elif intervals and row.text == intervals[-1].text:
+                twice = "an interval is printed twice: the other end was killed"
+                damage = damage or Damaged(twice)
             else:
                 intervals.append(row)
     titles = "\n".join(_TITLES.findall(text))

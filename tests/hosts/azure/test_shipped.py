@@ -74,8 +74,8 @@ def test_a_schema_is_closed():
 def test_it_is_planned_within_its_budget(name, price_list):
     """The parts add up to the highest cost that is said."""
     preview = pipeline.plan(SHIPPED[name])
-    found = re.match(r"at most ([\d.]+) USD for [\d.]+ h", preview.cost or "")
-    assert found, preview.cost
-    parts = sum(float(text.split()[-2]) for text in preview.parts)
+    found = re.match(r"at most ([\d.]+) USD for [\d.]+ h", preview.price.words)
+    assert found, preview.price
+    parts = sum(float(text.split()[-2]) for text in preview.price.parts)
     assert parts == pytest.approx(float(found[1]), abs=0.05)
     assert 0 < parts <= (preview.plan.experiment.budget or 0)
