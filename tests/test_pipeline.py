@@ -82,7 +82,7 @@ def test_two_measurements_with_other_buffers_are_told_apart(small, tmp_path):
             "tests": [test],
         }
         folders.append(
-            npl.collect(declare(small.parent, rounds=8, **changed), root=tmp_path).url
+            npl.collect(declare(small.parent, rounds=8, **changed), root=tmp_path)
         )
 
     def compared(*words):

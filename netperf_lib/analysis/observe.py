@@ -472,12 +472,12 @@ def observe(
                 f"these are observations of {inside.metric}: give the experiment"
             )
         return inside
+    source = measurement(data)
     if metric is None or metric in FACTORS or metric == "round":
         named = f"{metric!r} is a factor, not a metric: " if metric else ""
         raise UsageError(f"{named}name a metric, for example 'throughput_bps'")
     metric_of(metric)  # an unknown one is an error with the nearest names
     check_levels(where)
-    source = measurement(data)
     pooled = _pooled(source, pool)
     source.check_factors([*asked, *where, *pooled])
 

@@ -630,13 +630,10 @@ def test_killed_at_any_moment_it_goes_on_and_leaves_nothing(
         time.sleep(rng.uniform(0.2, 4))
         process.kill()
         process.communicate()
-        for run_id, run in stored_runs(store):  # whatever is there is whole
-            assert run["status"] == "ok"
-            for name, size in (
-                (f, (store / "raw" / run_id / f).stat().st_size)
-                for f in ("client.out", "run.json")
-            ):
-                assert size, name
+        for run in stored_runs(store):  # whatever is there is whole
+            assert run.status == "ok"
+            for name in ("client.out", "run.json"):
+                assert (store / "raw" / run.run_id / name).stat().st_size, name
         assert wait_until(lambda: not tools_running(deployment), 30), tools_running(
             deployment
         )

@@ -59,7 +59,8 @@ def executed(book, parameters):
                 shown = eval(
                     compile(ast.Expression(last.value), book.name, "eval"), names
                 )
-                outputs += shown.parts() if hasattr(shown, "parts") else [shown]
+                whole = getattr(shown, "parts", None)
+                outputs += whole() if callable(whole) else [shown]
             if "parameters" in cell.metadata.get("tags", []):
                 names |= parameters
     plt.close("all")
