@@ -28,8 +28,8 @@ PAGES = [p for p in PAGES if not {"_build", "generated", "gallery"} & set(p.part
 PUBLISHED_FIRST = [
     "Placement: One-way latency",
     "figures but no verdicts",
-    "ppg, provider Azure Azure 1 39.4 µs",
-    "cross-region, provider Azure Azure 1 9.9 ms",
+    "ppg, provider Azure 1 39.4 µs",
+    "cross-region, provider Azure 1 9.9 ms",
     "zone ad1 → ad2 Oracle 3 402 µs",
     "cross-region, 16 streams 1 2.55 Gbit/s",
 ]

@@ -613,7 +613,7 @@ def _limited(
 ) -> dict[str, Measurement]:
     """Return the runs with the levels that are asked for on both sides."""
     if len(sides) != 2:
-        raise UsageError(f"expected two measurements by their names; got {len(sides)}")
+        raise UsageError(f"got {len(sides)}: for two write compare(before, after)")
     levels = where, where if where_after is None else where_after
     found = {}
     for (name, side), wanted in zip(sides.items(), levels, strict=True):
