@@ -30,7 +30,7 @@ PUBLISHED_FIRST = [
     "figures but no verdicts",
     "ppg, provider Azure 1 39.4 µs",
     "cross-region, provider Azure 1 9.9 ms",
-    "zone ad1 → ad2 Oracle 3 402 µs",
+    "zone ad1 → ad2 3 402 µs",
     "cross-region, 16 streams 1 2.55 Gbit/s",
 ]
 """What the first page of a report of the published logs says."""
