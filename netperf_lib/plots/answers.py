@@ -66,7 +66,8 @@ def forest(
     >>> ax = npl.plots.forest(npl.compare(exp))
     """
     data = data.verdicts if hasattr(data, "observations") else data
-    if not isinstance(data, list | tuple | Family):
+    several = isinstance(data, list | tuple | Family)
+    if not several or not all(isinstance(c, Comparison) for c in data):
         data = compare(data, metric=metric, by=by, where=where)
     some(data, "no contrast was declared, and there is nothing to compare")
     rows = _rows(data)
