@@ -47,7 +47,7 @@ BLOCK_ROUNDS = 64
 """Rounds in a part of a table and in a file of digests."""
 
 
-def block_of(name: str, rounds: int | None = None) -> str:
+def block_of(name: str) -> str:
     """Return what belongs into one part of a table: the rounds around a run, or a whole import.
 
     For example ``d01-r0001-0064``.
@@ -56,16 +56,8 @@ def block_of(name: str, rounds: int | None = None) -> str:
         return name
     match = re.match(r"d(\d+)-r(\d+)(?:-|$)", name)
     deployment, number = (int(match[1]), int(match[2])) if match else (0, 0)
-    rounds = rounds or BLOCK_ROUNDS
-    start = max(0, number - 1) // rounds * rounds
-    return f"d{deployment:02d}-r{start + 1:04d}-{start + rounds:04d}"
-
-
-def is_of_block(name: str, block: str) -> bool:
-    """Return whether a folder of ``raw/`` belongs to a block, whatever number of rounds it has."""
-    match = re.fullmatch(r"d\d+-r(\d+)-(\d+)", block)
-    rounds = int(match[2]) - int(match[1]) + 1 if match else None
-    return block_of(name, rounds) == block
+    start = max(0, number - 1) // BLOCK_ROUNDS * BLOCK_ROUNDS
+    return f"d{deployment:02d}-r{start + 1:04d}-{start + BLOCK_ROUNDS:04d}"
 
 
 def trial_of(run_id: str) -> str:

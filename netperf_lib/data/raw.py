@@ -32,16 +32,7 @@ from .files import (
     sha256_of,
     write,
 )
-from .layout import (
-    DECLARED,
-    IMPORT,
-    PLAN,
-    block_of,
-    is_of_block,
-    now,
-    read_json,
-    write_json,
-)
+from .layout import DECLARED, IMPORT, PLAN, block_of, now, read_json, write_json
 
 RECORD, RECORDS = "run.json", "runs.json.gz"
 """The record of a measured run, and those of all runs of an import. It makes a folder complete."""
@@ -204,8 +195,7 @@ def _read_records(data: bytes, packed: bool) -> list[Record]:
 def raw_folders(folder: Path, block: str | None = None) -> list[str]:
     """Return the names of the complete folders in ``raw/``, of all blocks or one."""
     raw = folder / "raw"
-    found = names(raw)
-    chosen = [name for name in found if block is None or is_of_block(name, block)]
+    chosen = [name for name in names(raw) if block in (None, block_of(name))]
     return [name for name in chosen if is_there(f"{raw}/{name}/{_records_file(name)}")]
 
 

@@ -16,7 +16,6 @@ import polars as pl
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.data import layout
 from netperf_lib.data.workers import processes
 from netperf_lib.errors import StoreError
 
@@ -60,11 +59,6 @@ def same(expected, root):
         pd.testing.assert_frame_equal(frame, whole(root, table))
 
 
-@pytest.fixture
-def small_batches(monkeypatch):
-    monkeypatch.setattr(layout, "BLOCK_ROUNDS", 1)
-
-
 class InTurn(Executor):
     """Gives another executor a task when the one before it is done and was heard of."""
 
@@ -76,7 +70,7 @@ class InTurn(Executor):
             yield self.executor.submit(function, *task).result()
 
 
-def test_after_a_killed_worker_the_same_call_goes_on(expected, fresh, small_batches):
+def test_after_a_killed_worker_the_same_call_goes_on(expected, fresh):
     def kill(done, total):
         for child in multiprocessing.active_children():
             child.kill()
@@ -170,7 +164,7 @@ def test_two_ingests_at_once_write_the_same_bytes(fresh, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_dask_cluster_of_which_a_worker_is_killed(expected, fresh, small_batches):
+def test_a_dask_cluster_of_which_a_worker_is_killed(expected, fresh):
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
