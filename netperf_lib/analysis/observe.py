@@ -40,7 +40,7 @@ from .runs import (
     varying,
     wished,
 )
-from .words import SEVERAL, condition_names, label
+from .words import SEVERAL, condition_names, label, shortened
 
 if TYPE_CHECKING:
     from ..experiment.model import Contrast
@@ -881,8 +881,8 @@ def levels(
     counts = counts.reindex(obs.facts.index, columns=["failed", "missing"], fill_value=0)
     about = obs.conditions.assign(metric=obs.metric, unit=obs.unit)
     table = pd.concat([about, obs.levels, counts], axis=1)
-    kind, _, _ = (obs.origin.notice or "").partition(":")
-    return table.rename_axis(columns=kind or None)
+    notice = obs.origin.notice
+    return table.rename_axis(columns=shortened(notice) if notice else None)
 
 
 def measured_by(obs: Observations) -> str:
