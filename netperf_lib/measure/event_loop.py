@@ -55,10 +55,9 @@ def _in_this_thread(work: Coroutine[Any, Any, Result]) -> Result:
 
     try:
         return asyncio.run(inside())
-    except asyncio.CancelledError:
+    finally:
         for number in received:
             handlers[number](number, None)
-        raise
 
 
 def _handlers() -> dict[int, Callable[[int, Any], Any]]:

@@ -58,3 +58,12 @@ def test_the_handlers_of_the_caller_are_there_again(number):
     handler = signal.getsignal(number)
     assert finish(asyncio.sleep(0, "done")) == "done"
     assert signal.getsignal(number) is handler
+
+
+def test_a_signal_at_the_very_end_is_not_lost(number):
+    async def work():
+        os.kill(os.getpid(), number)
+
+    with pytest.raises(SystemExit) as ended:
+        finish(work())
+    assert ended.value.code == 128 + number
