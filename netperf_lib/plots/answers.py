@@ -13,7 +13,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from ..analysis.compare import compare
 from ..analysis.verdicts import Comparison, Family, confidences
-from ..analysis.words import effect, span
+from ..analysis.words import capital, effect, span
 from ..metrics import METRICS, format_value
 from .figure import INK, LINE_HEIGHT, MUTE, canvas, each, some
 
@@ -103,7 +103,7 @@ def _rows(comparisons: Iterable[Comparison]) -> pd.DataFrame:
         medians = [
             format_value(value, unit) for value in c.medians if math.isfinite(value)
         ]
-        values = f"{c.quantity[:1].upper()}{c.quantity[1:]}: {' and '.join(medians)}"
+        values = f"{capital(c.quantity)}: {' and '.join(medians)}"
         if c.context:
             values += f" ({c.context})"
         sign, marker, colour = LOOKS.get(c.verdict, OTHER)

@@ -151,7 +151,7 @@ def verdicts(
 
 def _topic(c: Comparison) -> str:
     """What a comparison is about, where no question was declared."""
-    topic = c.quantity[:1].upper() + c.quantity[1:]
+    topic = capital(c.quantity)
     if c.threshold is not None:
         topic += f" {c.names[1]}?"
     return f"{topic} ({c.context})" if c.context else topic
