@@ -86,7 +86,7 @@ def test_two_measurements_with_other_buffers_are_told_apart(small, tmp_path):
         )
 
     def compared(*words):
-        asked = ["compare", *words, "--metric", "throughput_bps"]
+        asked = ["compare", *map(str, words), "--metric", "throughput_bps"]
         return CliRunner().invoke(npl_command, asked, env={"COLUMNS": "200"})
 
     assert "64 KiB TCP buffer before" in compared(*folders).stdout
