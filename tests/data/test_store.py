@@ -192,7 +192,7 @@ def test_another_declaration_of_a_measured_experiment_is_refused(store):
     changed = EXPERIMENT.model_copy(update={"pause_s": 5.0})
     declare(store, changed)  # nothing measured yet
     add(store, 1)
-    with pytest.raises(StoreError, match="another declaration .* measure with --anew"):
+    with pytest.raises(StoreError, match=r"another declaration .* measure with --anew"):
         declare(store, EXPERIMENT)
     declare(
         store, changed.model_copy(update={"rounds": 20})
