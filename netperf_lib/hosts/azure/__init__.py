@@ -6,6 +6,7 @@ group is recorded on disk before it is created; an interrupted `up` or `down` is
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import json
 import os
@@ -95,10 +96,10 @@ def spent(*, state: Path, done: float) -> float | None:
     return State(state).spent(dt.datetime.now(dt.UTC), done=done)
 
 
-def _rehearse(az: Runs, preflight: Preflight) -> list[str]:
+def _rehearse(az: Runs, preflight: Preflight) -> str:
     """What Azure says it would create."""
     with _draft(preflight) as attempt:
-        return [groups.rehearse(az, attempt.rehearsal())]
+        return groups.rehearse(az, attempt.rehearsal())
 
 
 @contextmanager
@@ -150,22 +151,24 @@ def up(
 
 def _place(preflight: Preflight, store: State, number: int, choice: int) -> Deployment:
     """Check, create and prove one alternative; AzError if Azure refuses it."""
-    # what is resumed would count against its own quota
-    is_new = choice not in [record.attempt for record in store.records(number)]
     # a deployment that was begun stays in its subscription, whatever is selected now
     name = preflight.options.subscription or store.data.subscription or None
     found = list(checks.examine(preflight, name, _rehearse))
-    problems = [words for _, words, kind in found if kind]
+    problems = [finding for finding in found if finding[2]]
+    # what is resumed would count against its own quota
+    is_new = choice not in [record.attempt for record in store.records(number)]
     if problems and is_new:
-        text = f"nothing was created, because {'; '.join(problems)}"
-        kinds = {kind for _, _, kind in found if kind}
-        kind = kinds.pop() if len(kinds) == 1 else "permanent"
-        raise AzError(f"{preflight.experiment.name}: {text}", code="Checked", kind=kind)
-    az = az_module.Az(preflight.subscription)
-    attempt = _Attempt(preflight, store, az, number, choice)
+        text = "; ".join(words for _, words, _ in problems)
+        raise AzError(
+            f"{preflight.experiment.name}: nothing was created, because {text}",
+            code="Checked",
+            kind=problems[0][2],
+        )
+    attempt = _Attempt(preflight, store, number, choice)
     for _, words, _ in found[-3:]:
         say_aloud(f"{attempt.record.name}: {words}")
-    return attempt.proven(attempt.create())
+    az = az_module.Az(preflight.subscription)
+    return attempt.proven(az, attempt.create(az))
 
 
 @contextmanager
@@ -185,7 +188,6 @@ class _Attempt:
 
     preflight: Preflight
     store: State
-    az: Runs = az_module.Az
     number: int = 1
     choice: int = 0
 
@@ -200,15 +202,20 @@ class _Attempt:
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the template."""
+        starts = {}
+        for vm in self.topology.vms:
+            key = self.store.host_key(self.record.name, vm.name)
+            text = template.first_start(vm, key)
+            starts[vm.name] = base64.b64encode(text.encode()).decode()
         return template.parameters(
             self.topology,
             self.options,
-            tags=self.record.tags,
-            public_key=self.store.key(IDENTITY)[1],
-            allow_from=self.preflight.allow_from,
-            host_key=lambda vm: self.store.host_key(self.record.name, vm),
+            self.record.tags,
+            sshPublicKey=self.store.key(IDENTITY)[1],
+            sshFrom=list(self.preflight.allow_from),
             # a gateway takes no hyphen and no tilde
-            shared_key=secrets.token_hex(32),
+            sharedKey=secrets.token_hex(32),
+            userData=starts,
         )
 
     def files(self, text: str, name: str = "template.json") -> tuple[str, ...]:
@@ -236,7 +243,7 @@ class _Attempt:
         files = self.files(template.template_text())
         return group, ("deployment", "group", "create", *named, *files, "--no-wait")
 
-    def create(self) -> dict[str, Any]:
+    def create(self, az: Runs) -> dict[str, Any]:
         """Create everything; return the outputs of the template.
 
         What cannot succeed as declared is removed, so that it costs nothing. Everything else stays
@@ -246,24 +253,24 @@ class _Attempt:
         store.data.cost = self.preflight.cost
         limit_s = DEPLOYED_S["gateway" if self.topology.gateways else "vm"]
         try:
-            return groups.deploy(self.az, record, self.creation, store.write, limit_s)
+            return groups.deploy(az, record, self.creation, store.write, limit_s)
         except AzError as failure:
             if record.proven:
                 raise AzureError(str(failure)) from None
             if failure.kind in FINAL:
                 try:
-                    groups.remove(self.az, [record], store.gone)
+                    groups.remove(az, [record], store.gone)
                 except AzureError as trouble:
                     say_aloud(str(trouble))
             raise
 
-    def proven(self, outputs: dict[str, Any]) -> Deployment:
+    def proven(self, az: Runs, outputs: dict[str, Any]) -> Deployment:
         """Return the hosts that were created, with proofs that they match the declaration."""
         declared, name = self.topology, self.record.name
         say_aloud(f"{name}: asking the cloud and the guests for proof")
         hosts = self._hosts(outputs["addresses"])
         zones = self.preflight.physical_zones
-        placed, links = proof.cloud(self.az, name, declared, zones)
+        placed, links = proof.cloud(az, name, declared, zones)
         stopped = [f"{vm} ({seen.power})" for vm, seen in placed.items() if seen.stopped]
         if stopped:
             raise AzureError(
@@ -295,21 +302,23 @@ class _Attempt:
     def _hosts(self, addresses: list[dict[str, str]]) -> tuple[Host, ...]:
         """The hosts, without proofs."""
         config = self.options.ssh_config
-        reach = {a["name"]: a["public"] or a["private"] for a in addresses}
+        if config:
+            config = str(Path(config).expanduser())
+        reach = {row["name"]: row["public"] or row["private"] for row in addresses}
         keys = self.store.known_hosts(self.record.name, reach)
         return tuple(
             Host(
-                name=a["name"],
-                address=reach[a["name"]],
-                data_address=a["data"],
-                own_address=a["private"] if a["data"] != a["private"] else None,
+                name=row["name"],
+                address=reach[row["name"]],
+                data_address=row["data"],
+                own_address=row["private"] if row["data"] != row["private"] else None,
                 user=template.USER,
                 identity=str((self.store.files / IDENTITY).resolve()),
                 known_hosts=str(keys.resolve()),
-                ssh_config=str(Path(config).expanduser()) if config else None,
+                ssh_config=config,
                 owned=True,
             )
-            for a in addresses
+            for row in addresses
         )
 
 
@@ -340,9 +349,8 @@ def leftovers(subscription: str, *, expired: bool = False) -> list[Leftover]:
 
     They are of any user and experiment; with `expired`, those that have expired.
     """
-    now = dt.datetime.now(dt.UTC)
     found = groups.leftovers(az_module.Az(subscription))
-    return [group for group in found if not expired or group.expired(now)]
+    return [group for group in found if group.expired or not expired]
 
 
 def down_all(subscription: str, deployments: Iterable[Leftover]) -> None:

@@ -40,8 +40,12 @@ class Preflight:
 
 Finding = tuple[str, str, str]
 """Subject, what was found or what to do, and the kind of failure that it is, or ""."""
-Inspection = Callable[[Runs, Preflight], list[str]]
-"""It returns what it found, and then what is wrong."""
+Inspection = Callable[[Runs, Preflight], str]
+"""It returns what it found; AzError says what is wrong."""
+
+
+def _problem(text: str) -> AzError:
+    return AzError(text, code="Checked", kind="permanent")
 
 
 def account(name: str | None) -> Any:
@@ -63,23 +67,23 @@ def examine(
     user = (chosen.get("user") or {}).get("name", "unknown")
     yield "login", f"user {user}, subscription {chosen['name']} ({chosen['id']})", ""
     az = az_module.Az(preflight.subscription)
-    wrong = False
+    is_wrong = False
     for subject, check in {**CHECKS, "validation": rehearse}.items():
-        if check is rehearse and wrong:
+        if check is rehearse and is_wrong:
             return  # it would say the same
-        kind = "permanent"
+        kind = ""
         try:
-            words, *problems = check(az, preflight)
+            words = check(az, preflight)
         except AzError as failure:
-            if failure.kind == "login":
+            kind = failure.kind
+            if kind == "login":
                 raise
-            kind, words = failure.kind, ""
-            problems = [re.sub("^az [^:]*: ", "", str(failure))]
-        wrong = wrong or bool(problems)
-        yield subject, "; ".join(problems) or words, kind if problems else ""
+            is_wrong = True
+            words = re.sub("^az [^:]*: ", "", str(failure))
+        yield subject, words, kind
 
 
-def _zones(az: Runs, preflight: Preflight) -> list[str]:
+def _zones(az: Runs, preflight: Preflight) -> str:
     zones = preflight.physical_zones = locations(az, preflight.subscription)
     regions, problems = {}, []
     for vm in preflight.topology.vms:
@@ -89,56 +93,57 @@ def _zones(az: Runs, preflight: Preflight) -> list[str]:
                 f"region {vm.region!r} is not open to this subscription: "
                 "choose one of `az account list-locations`"
             )
-        elif vm.zone and vm.zone not in there:
+            continue
+        if vm.zone and vm.zone not in there:
             problems.append(
                 f"region {vm.region} has no zone {vm.zone} (it has "
                 f"{', '.join(there) or 'none'}): correct hosts.options.zones, or the zone of its "
                 "VMs in hosts.options.vms"
             )
-        regions[vm.region] = f"{vm.region} ({len(there or ())} zones)"
-    return [", ".join(regions.values()), *dict.fromkeys(problems)]
+        regions[vm.region] = f"{vm.region} ({len(there)} zones)"
+    if problems:
+        raise _problem("; ".join(dict.fromkeys(problems)))
+    return ", ".join(regions.values())
 
 
-def _access(az: Runs, preflight: Preflight) -> list[str]:
+def _access(az: Runs, preflight: Preflight) -> str:
     """Who may reach port 22: what is declared, or this machine; that nobody is known is wrong."""
-    address = public_address() if not preflight.options.callers else None
-    own = (f"{address}/32",) if address and ":" not in address else ()
-    preflight.allow_from = preflight.options.callers or own
-    found = f"port 22 will be open to {', '.join(preflight.allow_from)}"
-    if preflight.allow_from:
-        return [found]
-    problem = (
-        "this machine's public IPv4 address cannot be determined: "
-        "give hosts.options.allow_from (port 22 is never opened to all)"
-    )
-    return [found, problem]
+    preflight.allow_from = preflight.options.callers
+    if not preflight.allow_from:
+        address = public_address()
+        if not address or ":" in address:
+            raise _problem(
+                "this machine's public IPv4 address cannot be determined: "
+                "give hosts.options.allow_from (port 22 is never opened to all)"
+            )
+        preflight.allow_from = (f"{address}/32",)
+    return f"port 22 will be open to {', '.join(preflight.allow_from)}"
 
 
-def _price(az: Runs, preflight: Preflight) -> list[str]:
+def _price(az: Runs, preflight: Preflight) -> str:
     """The estimate for the whole experiment against its budget."""
     estimate, budget = preflight.cost, preflight.experiment.budget
-    rates = "; ".join(duration(preflight.options, estimate))
-    if budget is None:
-        return [f"{estimate}; {rates}"]
-    if estimate.amount is None:
-        return ["", f"budget {budget:g} cannot be kept: its cost is {estimate}"]
-    if estimate.amount > budget:
-        problem = (
-            f"a cost of {estimate} is above the budget of {budget:g}: "
-            "measure less, use smaller VMs, or raise it"
-        )
-        return ["", problem]
-    return [f"{estimate}, within the budget of {budget:g}; {rates}"]
+    words = str(estimate)
+    if budget is not None:
+        if estimate.amount is None:
+            raise _problem(f"budget {budget:g} cannot be kept: its cost is {estimate}")
+        if estimate.amount > budget:
+            raise _problem(
+                f"a cost of {estimate} is above the budget of {budget:g}: "
+                "measure less, use smaller VMs, or raise it"
+            )
+        words += f", within the budget of {budget:g}"
+    return "; ".join([words, *duration(preflight.options, estimate)])
 
 
-def _time(az: Runs, preflight: Preflight) -> list[str]:
+def _time(az: Runs, preflight: Preflight) -> str:
     """The time that a deployment runs against its expiry."""
     expires_h = preflight.options.expires_h
     each_h = preflight.cost.hours / preflight.experiment.deployments
     words = f"a deployment is expected to run for {each_h:.1f} h, and expires after {expires_h:g}"
     if each_h > expires_h:
-        return ["", f"{words}: raise hosts.options.expires_h, or measure less"]
-    return ["; ".join([words, *preflight.workload.notes])]
+        raise _problem(f"{words}: raise hosts.options.expires_h, or measure less")
+    return "; ".join([words, *preflight.workload.notes])
 
 
 CHECKS: dict[str, Inspection] = {

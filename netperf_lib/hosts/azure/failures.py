@@ -11,7 +11,7 @@ import contextlib
 import json
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import resources
 from typing import Any, NamedTuple
 
@@ -30,20 +30,17 @@ class Kind(NamedTuple):
     """What is done about it."""
     advice: str
     """What the user is told to do."""
-    codes: str
-    """Pattern of Azure's error codes."""
-    sentences: str
-    """Pattern of sentences that say it under a code that says little, or is not known."""
+    codes: list[str]
+    """Patterns of Azure's error codes."""
+    sentences: list[str]
+    """Patterns of sentences that say it under a code that says little, or is not known."""
 
 
 _TABLE: dict[str, Any] = tomllib.loads(
     resources.files(__package__).joinpath("failures.toml").read_text("utf-8")
 )
-KINDS: dict[str, Kind] = {}
+KINDS = {name: Kind(**row) for name, row in _TABLE["kinds"].items()}
 """What Azure can refuse: the first kind that fits counts."""
-for _name, _row in _TABLE["kinds"].items():
-    _codes, _sentences = ("|".join(_row[key]) for key in ("codes", "sentences"))
-    KINDS[_name] = Kind(_row["meaning"], _row["advice"], _codes, _sentences or "(?!)")
 
 
 class AzError(AzureError):
@@ -89,13 +86,15 @@ def _sign(exit_code: int, text: str) -> Cause:
 def _kind(cause: Cause) -> str | None:
     """The kind that the code says, or else the sentence; None if it is not known."""
     code, sentence = cause
-    by_code = [n for n, kind in KINDS.items() if re.fullmatch(kind.codes, code)]
-    pattern = re.IGNORECASE | re.DOTALL
-    by_sentence = [
-        n for n, k in KINDS.items() if re.search(k.sentences, sentence, pattern)
-    ]
-    is_vague = code in _TABLE["vague"]
-    found = by_sentence + by_code if is_vague else by_code + by_sentence
+    by_code, by_sentence = [], []
+    for name, kind in KINDS.items():
+        if re.fullmatch("|".join(kind.codes), code):
+            by_code.append(name)
+        if re.search("|".join(kind.sentences), sentence, re.IGNORECASE | re.DOTALL):
+            by_sentence.append(name)
+    found = by_code + by_sentence
+    if code in _TABLE["vague"]:
+        found = by_sentence + by_code
     return found[0] if found else None
 
 
@@ -141,17 +140,18 @@ def _documents(text: str) -> Iterator[Cause]:
 
 def _walk(node: Any) -> Iterator[Cause]:
     """Every cause in an error document, outermost first."""
-    if not isinstance(node, dict):
-        return
-    node = {str(key)[:1].lower() + str(key)[1:]: value for key, value in node.items()}
-    yield from _walk(node.get("error"))
-    if "code" not in node:
-        return
-    code, sentence = str(node["code"] or "").strip(), str(node.get("message") or "")
-    quoted: list[Cause] = []
-    # a resource provider's error may be quoted as text
-    with contextlib.suppress(ValueError):
-        quoted = list(_walk(json.loads(sentence)))
-    yield from quoted or [(code, sentence)]
-    for detail in node.get("details") or ():
-        yield from _walk(detail)
+    inner: Iterable[Any] = ()
+    if isinstance(node, str):
+        # a resource provider's error may be quoted as text
+        with contextlib.suppress(ValueError):
+            inner = [json.loads(node)]
+    elif isinstance(node, list):
+        inner = node
+    elif isinstance(node, dict):
+        inner = node.values()
+        fields = {key.lower(): value for key, value in node.items()}
+        code, sentence = fields.get("code"), str(fields.get("message") or "")
+        if code is not None and not list(_walk(sentence)):
+            yield str(code).strip(), sentence
+    for entry in inner:
+        yield from _walk(entry)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -59,30 +59,26 @@ class Leftover(Target):
     expires_utc: str | None
     running: bool = True
 
-    def expired(self, now: dt.datetime) -> bool:
-        """Return whether it has expired; a group with an unreadable tag counts as expired."""
+    @property
+    def expired(self) -> bool:
+        """Whether it has expired; a group with an unreadable tag counts as expired."""
         try:
-            return now >= dt.datetime.fromisoformat(self.expires_utc or "")
-        except ValueError:
+            expires = dt.datetime.fromisoformat(self.expires_utc or "")
+            return expires <= dt.datetime.now(dt.UTC)
+        except (TypeError, ValueError):
             return True
 
 
-def leftovers(az: Runs) -> list[Leftover]:
-    """Return every resource group with this project's tag in the subscription."""
-    found = []
+def leftovers(az: Runs) -> Iterator[Leftover]:
+    """Yield every resource group with this project's tag in the subscription."""
     for group in az("group", "list", "--tag", "netperf-experiment") or ():
         tags = group["tags"]
-        experiment = tags["netperf-experiment"]
-        created, expires = tags.get("netperf-created"), tags.get("netperf-expires")
-        found.append(
-            Leftover(
-                name=group["name"],
-                experiment=experiment,
-                created_utc=created,
-                expires_utc=expires,
-            )
+        yield Leftover(
+            name=group["name"],
+            experiment=tags["netperf-experiment"],
+            created_utc=tags.get("netperf-created"),
+            expires_utc=tags.get("netperf-expires"),
         )
-    return found
 
 
 @dataclass

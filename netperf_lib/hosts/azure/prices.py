@@ -11,11 +11,12 @@ import tomllib
 import urllib.parse
 import urllib.request
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
+from http.client import HTTPException
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...experiment.placements import AT_BALANCER, PLACED
 from ..source import Workload
@@ -25,14 +26,14 @@ from .topology import Topology
 PRICES_URL = "https://prices.azure.com/api/retail/prices"
 ADDRESS_URL = "https://api.ipify.org"
 """It returns the caller's public address as text."""
+NO_ANSWER = (OSError, HTTPException, ValueError)
+"""What is raised if a service does not answer, or not as it should."""
 CURRENCY = "USD"
 DISK = "disk StandardSSD_LRS"
 PLACE_S = {"vm": 15 * 60, "gateway": 60 * 60}
 """Time for creating and removing, which is also paid for."""
-MONTH_H = 730
-_Item = tuple[str, str, float, str, Callable[[], float | None]]
-"""Name in `hosts.options.prices`; name; number of units, or the most GB; kind as in `prices.toml`,
-or `transfer`; what asks the list for the price of a unit for an hour, or of a GB."""
+HOURS = {"1/Month": 730}
+"""Of a unit in which time is priced, if not an hour."""
 _TABLE: dict[str, Any] = tomllib.loads(
     resources.files(__package__).joinpath("prices.toml").read_text("utf-8")
 )
@@ -80,8 +81,27 @@ class Cost:
         return f"unknown for {self.hours:.1f} h ({why}; give hosts.options.prices)"
 
 
-class _UnreachableError(Exception):
-    """The price list did not answer."""
+class _Meter(NamedTuple):
+    """What the price list is asked for."""
+
+    name: str
+    """Pattern of the meter's name."""
+    unit: str
+    where: Mapping[str, str]
+
+
+class _Item(NamedTuple):
+    """Something that is paid for."""
+
+    name: str
+    """In `hosts.options.prices`."""
+    label: str
+    quantity: float
+    """Number, or the most GB."""
+    kind: str
+    """As in `prices.toml`, or ``transfer``."""
+    meters: Sequence[_Meter] | None
+    """Their prices add up to that of one; None: not known."""
 
 
 def paid(topology: Topology) -> Counter[tuple[str, str, str]]:
@@ -109,21 +129,23 @@ def cost(
     hours = (workload.measuring_s + deployments * place_s) / 3600
     total: dict[str, float] = defaultdict(float)
     parts, unknown, reached = [], [], True
-    for declared, name, quantity, kind, ask in _items(topology, workload.traffic):
-        price = options.prices.get(declared)
+    for item in _items(topology, workload.traffic):
+        price = options.prices.get(item.name)
         if price is None and reached:
             try:
-                price = ask()
-            except _UnreachableError:
+                price = _price(item)
+            except NO_ANSWER:
                 reached = False
         if price is None:
-            unknown.append(name)
+            unknown.append(item.label)
             continue
-        total[kind] += quantity * price
-        times, unit = (1.0, "GB") if kind == "transfer" else (hours, "×")
-        if price:
-            amount = f"{quantity * price * times:.2f} {CURRENCY}"
-            parts.append(f"{quantity:,.0f} {unit} {name}: {amount}")
+        amount, unit = item.quantity * price, "GB"
+        total[item.kind] += amount
+        if item.kind != "transfer":
+            amount, unit = amount * hours, "×"
+        if amount:
+            what = f"{item.quantity:,.0f} {unit} {item.label}"
+            parts.append(f"{what}: {amount:.2f} {CURRENCY}")
     transfer = total.pop("transfer", 0.0)
     running_h = sum(total.values())
     return Cost(
@@ -149,123 +171,104 @@ def _items(
     topology: Topology, traffic: Mapping[tuple[str, str], float]
 ) -> Iterator[_Item]:
     for (what, region, kind), n in sorted(paid(topology).items()):
-        yield what, f"{what} in {region}", n, kind, partial(_hour, what, region, kind)
+        meters = [_hour_of(what, region, kind)]
+        yield _Item(what, f"{what} in {region}", n, kind, meters)
     sendable: Counter[tuple[str, str, str]] = Counter()
     for (client, server), sent in traffic.items():
         regions = topology.vm(client).region, topology.vm(server).region
         sendable[topology.paths[client, server], *regions] += round(sent)
     for way, sent in sorted((+sendable).items()):
         name = f"transfer {way[0]}"
-        yield name, name, sent / 1e9, "transfer", partial(_gigabyte, *way)
+        yield _Item(name, name, sent / 1e9, "transfer", _gigabyte_by(*way))
 
 
-def _hour(what: str, region: str, kind: str) -> float | None:
-    """The price of an hour; None if there is none."""
-    meter = _TABLE["meters"][kind]
+def _hour_of(what: str, region: str, kind: str) -> _Meter:
+    """What an hour, or a month, is asked for by."""
+    row = _TABLE["meters"][kind]
     sku = _TABLE["skus"].get(what, what)
-    where = {key: value.format(sku) for key, value in meter["where"].items()}
-    if not meter.get("everywhere"):
-        where["armRegionName"] = region
-    unit, name = meter.get("unit", "1 Hour"), meter["name"].format(re.escape(sku))
-    # of a price by steps, the first that is not free
-    paid = [price for price in _listed(where, unit, name, region) if price > 0]
-    if not paid:
-        return None
-    return min(paid) / (MONTH_H if "unit" in meter else 1)
+    where = {"armRegionName": region}
+    for key, value in row["where"].items():
+        where[key] = value.format(sku)
+    return _Meter(row["name"].format(re.escape(sku)), row["unit"], where)
 
 
-def _gigabyte(path: str, source: str, target: str) -> float | None:
-    """The price of a GB from one region to the other by a path, out and in."""
-    meters = PLACED[path].meters
-    if meters is None:
+def _gigabyte_by(path: str, source: str, target: str) -> list[_Meter] | None:
+    """What a GB from one region to the other is asked for by, out and in."""
+    known = PLACED[path].meters
+    if known is None:
         return None
-    total = 0.0
-    for meter in meters:
+    meters = []
+    for meter in known:
         if meter.far and source == target:
             continue
-        where = {"serviceName": meter.service}
-        if region := {"client": source, "server": target}.get(meter.end):
-            place = zone_of(region) if meter.zoned else region
-            if place is None:
-                return None
-            where["armRegionName"] = place
-        # the highest price that matches: a cap must not be too low
-        matching = _listed(where, "1 GB", meter.name, source)
-        if not matching:
-            return None
-        total += max(matching)
-    return total
+        region = {"": "Global", "client": source, "server": target}[meter.end]
+        if meter.zoned:
+            region = _billing_zone(region)
+        where = {"serviceName": meter.service, "armRegionName": region}
+        meters.append(_Meter(meter.name, "1 GB", where))
+    return meters
 
 
-def zone_of(region: str) -> str | None:
-    """Return the billing zone of a region, which sets the price of transfer; None: not known."""
+def _billing_zone(region: str) -> str:
+    """The zone of a region, which sets the price of transfer, or one that has no price."""
     zones: dict[str, str] = _TABLE["zones"]
     for zone, regions in zones.items():
         if re.search(regions, region):
             return zone
-    return None
+    return ""
 
 
-def _listed(where: Mapping[str, str], unit: str, meter: str, near: str) -> list[float]:
-    """Matching prices from all pages of the list, those of an hour from the first unit on.
+def _price(item: _Item) -> float | None:
+    """The price of one for an hour, or of a GB; None if the list has none."""
+    if item.meters is None:
+        return None
+    total = 0.0
+    for meter in item.meters:
+        prices = _listed(meter)
+        if not prices:
+            return None
+        # a budget must not be kept by a price that is too low
+        total += max(prices) / HOURS.get(meter.unit, 1)
+    return total
 
-    Meters that are not asked for by region are listed for several: those of region `near` count, or
-    else the general ones, rather than those of an edge site or of a government's cloud.
-    _UnreachableError if a page is missing.
-    """
-    asked = {**where, "priceType": "Consumption"}
+
+def _listed(meter: _Meter) -> list[float]:
+    """The prices that the list has for a meter, for Linux, and not of what can be evicted."""
+    asked = {**meter.where, "priceType": "Consumption"}
     condition = " and ".join(f"{k} eq '{v}'" for k, v in asked.items())
-    url: str | None = f"{PRICES_URL}?{urllib.parse.urlencode({'$filter': condition})}"
-    items: list[dict[str, Any]] = []
-    while url:
-        page = _page(url)
-        if page is None:
-            # half a list may lack the price that applies
-            raise _UnreachableError
-        items += page.get("Items", [])
-        url = page.get("NextPageLink")
-    if "armRegionName" not in where:
-        known = {item.get("armRegionName") for item in items}
-        region = next((r for r in (near, "Global", "") if r in known), None)
-        items = [i for i in items if region in (None, i.get("armRegionName"))]
     prices = []
-    for item in items:
-        is_unit = item.get("unitOfMeasure") == unit
-        # of a GB, every step counts
-        is_first = unit == "1 GB" or not float(item.get("tierMinimumUnits") or 0)
-        is_meter = re.fullmatch(meter, str(item.get("meterName")))
-        if is_unit and is_first and is_meter and _plain(item):
-            prices.append(float(item["retailPrice"]))
+    for row in _pages(f"{PRICES_URL}?{urllib.parse.urlencode({'$filter': condition})}"):
+        name = row["meterName"]
+        words = f"{row['productName']} {row['skuName']} {name}"
+        is_other = re.search("Windows|Spot|Low Priority|CloudServices", words)
+        is_meter = re.fullmatch(meter.name, name)
+        if is_meter and not is_other and row["unitOfMeasure"] == meter.unit:
+            prices.append(float(row["retailPrice"]))
     return prices
 
 
-def _plain(item: Mapping[str, Any]) -> bool:
-    """Whether the price is for Linux, and not for a VM that can be evicted."""
-    words = " ".join(str(item.get(k)) for k in ("productName", "skuName", "meterName"))
-    return not re.search("Windows|Spot|Low Priority|CloudServices|P2S", words)
-
-
 @cache
-def _page(url: str) -> Any:
-    try:
-        return json.loads(_get(url) or "")
-    except ValueError:
-        return None
+def _pages(url: str) -> list[dict[str, Any]]:
+    """All rows of an answer; one of `NO_ANSWER` if a page is missing."""
+    rows = []
+    following: str | None = url
+    while following:
+        page = json.loads(_get(following))
+        rows += page.get("Items", [])
+        following = page.get("NextPageLink")
+    return rows
 
 
-def _get(url: str) -> str | None:
-    try:
-        # a context of its own: from Python 3.13 on, a process reads the certificates once
-        context = ssl.create_default_context()
-        with urllib.request.urlopen(url, timeout=10, context=context) as answer:  # noqa: S310
-            return str(answer.read(2**20).decode("utf-8", "replace"))
-    except (OSError, ValueError):
-        return None
+def _get(url: str) -> str:
+    # a context of its own: from Python 3.13 on, a process reads the certificates once
+    context = ssl.create_default_context()
+    with urllib.request.urlopen(url, timeout=10, context=context) as answer:  # noqa: S310
+        return str(answer.read(2**20).decode("utf-8", "replace"))
 
 
 def public_address() -> str | None:
     """Return this machine's address as seen from the internet, or None if it is not known."""
     try:
-        return str(ipaddress.ip_address((_get(ADDRESS_URL) or "").strip()))
-    except ValueError:
+        return str(ipaddress.ip_address(_get(ADDRESS_URL).strip()))
+    except NO_ANSWER:
         return None

@@ -11,7 +11,7 @@ from ...experiment.deployment import Host, Proof
 from ..guests import accelerated, guest_proofs
 from . import az as az_module
 from .az import Runs, Zones, find
-from .topology import Topology, Vm
+from .topology import WORDS, Topology, Vm
 
 CONNECTED_S = 300
 """Connections of gateways may take so long to come up."""
@@ -70,46 +70,47 @@ def observe(az: Runs, group: str, topology: Topology, zones: Zones) -> dict[str,
     shown = {vm["name"]: vm for vm in find(az, "vm", *within, "--show-details") or ()}
     placed = {}
     for wanted in topology.vms:
-        if wanted.name not in shown:
+        vm = shown.get(wanted.name)
+        if vm is None:
             evidence = f"the cloud does not list {wanted.name}"
             missing = Proof("the VM exists", False, evidence, factor=True)
             placed[wanted.name] = Placed({}, [missing])
             continue
-        vm = shown[wanted.name]
         ppg = (vm.get("proximityPlacementGroup") or {}).get("id") or ""
         (zone,) = vm.get("zones") or [None]
+        region = vm["location"]
         facts = {
-            "region": vm["location"],
+            "region": region,
             "vm_size": vm["hardwareProfile"]["vmSize"],
             "zone": zone,
-            "zone_physical": zones.get(vm["location"], {}).get(zone or ""),
+            "zone_physical": zones.get(region, {}).get(zone or ""),
             "ppg": ppg.rpartition("/")[2] or None,
         }
         interface = vm["networkProfile"]["networkInterfaces"][0]["id"].lower()
         asked = nics.get(interface, {}).get("enableAcceleratedNetworking")
-        proofs = _claims(wanted, facts | {"accelerated": asked})
+        proofs = list(_claims(wanted, facts | {"accelerated": asked}))
         if wanted.ppg:
             proofs.append(_together(az, wanted.ppg, ppg))
         placed[wanted.name] = Placed(facts, proofs, vm.get("powerState") or "")
     return placed
 
 
-def _claims(wanted: Vm, facts: Mapping[str, Any]) -> list[Proof]:
-    proofs = []
-    for field, label in CLAIMS.items():
-        actual, level = facts[field], getattr(wanted, field)
-        words = {True: "on", False: "off", "": "none"}.get(level, level)
+def _claims(wanted: Vm, facts: Mapping[str, Any]) -> Iterator[Proof]:
+    for name, label in CLAIMS.items():
+        actual, level = facts[name], getattr(wanted, name)
         holds = (actual or None) == (level or None)
-        proofs.append(Proof(f"{label} {words}", holds, f"Azure: {actual}", factor=True))
-    return proofs
+        claim = f"{label} {WORDS.get(level, level)}"
+        yield Proof(claim, holds, f"Azure: {actual}", factor=True)
 
 
 def _together(az: Runs, name: str, ppg: str) -> Proof:
     """Whether a group is aligned; an empty one says that it is, of nothing."""
-    show = ("ppg", "show", "--include-colocation-status", "--ids", ppg)
-    shown = (ppg and find(az, *show)) or {}
-    status = (shown.get("virtualMachines") and shown.get("colocationStatus")) or {}
-    words = str(status.get("displayStatus") or "unknown")
+    words = "unknown"
+    if ppg:
+        show = ("ppg", "show", "--include-colocation-status", "--ids", ppg)
+        shown = find(az, *show) or {}
+        if shown.get("virtualMachines"):
+            words = str(shown["colocationStatus"]["displayStatus"])
     holds = {"aligned": True, "unknown": None}.get(words.lower(), False)
     text = f"{name} keeps its members together"
     return Proof(text, holds, f"colocation {words}", factor=True)
@@ -147,18 +148,20 @@ def path_proofs(
     topology: Topology, seen: Mapping[tuple[str, str], Mapping[str, Any] | str]
 ) -> list[Proof]:
     """Return proofs from what `guests.paths` read: hops, MTU, use of the virtual function."""
-    out = []
+    proofs = []
     for (client, server), facts in seen.items():
-        way = f"{client} to {server}"
+        claim = f"path from {client} to {server}"
         if isinstance(facts, str):
-            out.append(Proof(f"path from {way}", None, facts))
+            proofs.append(Proof(claim, None, facts))
             continue
         hops, vf, sent = map(facts.get, ("hops", "vf_tx_packets", "sent"))
         words = f"{hops} hops, MTU {facts.get('mtu')}"
-        out.append(Proof(f"path from {way}", True if hops else None, words))
+        proofs.append(Proof(claim, bool(hops) or None, words))
         if topology.vm(client).accelerated:
-            holds = None if vf is None or not sent else vf / sent >= 0.5
+            holds = None
+            if vf is not None and sent:
+                holds = vf / sent >= 0.5
             words = f"vf_tx_packets +{vf} for {sent} packets sent"
-            text = f"traffic from {way} takes the virtual function"
-            out.append(Proof(text, holds, words, factor=True))
-    return out
+            claim = f"traffic from {client} to {server} takes the virtual function"
+            proofs.append(Proof(claim, holds, words, factor=True))
+    return proofs

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
@@ -43,8 +42,11 @@ def rehearsal_text(group: str, location: str, tags: Mapping[str, str]) -> str:
     return json.dumps(document | {"parameters": inner["parameters"]})
 
 
-def user_data(vm: Vm, host_key: tuple[str, str]) -> str:
-    """Return the cloud-init configuration of one VM: packages, TCP buffers, and its host key."""
+def first_start(vm: Vm, host_key: tuple[str, str]) -> str:
+    """Return the cloud-init configuration of one VM: packages, TCP buffers, and its host key.
+
+    `host_key` is the private and the public one.
+    """
     config = yaml.safe_load(template_text("cloud-init.yaml"))
     config["ssh_keys"] = {"ed25519_private": host_key[0], "ed25519_public": host_key[1]}
     config["runcmd"].append(["/usr/local/sbin/npl-prepare", *PACKAGES])
@@ -61,40 +63,25 @@ def user_data(vm: Vm, host_key: tuple[str, str]) -> str:
 
 
 def parameters(
-    topology: Topology,
-    options: Options,
-    *,
-    tags: Mapping[str, str],
-    public_key: str,
-    allow_from: tuple[str, ...],
-    host_key: Callable[[str], tuple[str, str]],
-    shared_key: str,
+    topology: Topology, options: Options, tags: Mapping[str, str], **more: Any
 ) -> dict[str, Any]:
     """Return the parameters of the template, in the form of a parameter file.
 
     The `tags` are put on every resource; the one with the expiry determines when the VMs are
-    stopped. Addresses in `allow_from` reach port 22; `host_key` returns the (private, public) host
-    key of a VM.
+    stopped. What is not known from the declaration is given by name, as the template has it.
     """
     publisher, offer, sku, version = options.image.split(":")
     shutdown_at = ""
     if options.stopped:
         shutdown_at = tags["netperf-expires"][11:16].replace(":", "")
-    starts = {}
-    for vm in topology.vms:
-        text = user_data(vm, host_key(vm.name))
-        starts[vm.name] = base64.b64encode(text.encode()).decode()
     values = topology.values() | {
-        "tags": dict(tags),
+        "tags": tags,
         "subnetId": options.subnet or "",
-        "sharedKey": shared_key,
         "image": {"publisher": publisher, "offer": offer, "sku": sku, "version": version},
         "trustedLaunch": options.security_type == "TrustedLaunch",
         "shutdownAt": shutdown_at,
         "adminUsername": USER,
-        "sshPublicKey": public_key,
-        "sshFrom": list(allow_from),
-        "userData": starts,
+        **more,
     }
     schema = "https://schema.management.azure.com/schemas/2019-04-01/deploymentParameters.json#"
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ...errors import ExperimentError
@@ -85,23 +85,28 @@ class Topology:
         return parts
 
 
-class _Needs(TemplateRow):
+@dataclass
+class _Needs:
     """What pairs and options say about one host."""
 
+    values: dict[str, Any] = field(default_factory=dict)
+    """Fields of a VM; `ppg` is whether it is in a proximity placement group."""
+    sources: dict[str, str] = field(default_factory=dict)
+    """Who said it."""
+
     def add(self, who: str, **needs: Any) -> None:
-        """Note what a host needs; a conflict is an error that names both."""
+        """Note what a host needs, if not None; a conflict is an error that names both."""
         for what, value in needs.items():
-            before, by = self.setdefault(what, (value, who))
+            if value is None:
+                continue
+            before = self.values.setdefault(what, value)
+            by = self.sources.setdefault(what, who)
             if before != value:
                 first, second = WORDS.get(before, before), WORDS.get(value, value)
                 raise ExperimentError(
                     f"a host should have {what} {first} ({by}) and {second} ({who}); "
                     "name another host in one of them"
                 )
-
-    def level(self, what: str, default: str = "") -> Any:
-        """Return what it needs."""
-        return self.get(what, (default, ""))[0]
 
 
 def alternatives(experiment: Experiment, options: Options) -> list[Topology]:
@@ -142,18 +147,17 @@ def _vms(pairs: Sequence[Pair], options: Options) -> dict[str, Vm]:
                 f"hosts.options.vms names {name!r}, which is in no pair "
                 f"(hosts: {', '.join(needs)})"
             )
-        needs[name].add(f"hosts.options.vms.{name}", **own.model_dump(exclude_none=True))
+        needs[name].add(f"hosts.options.vms.{name}", **own.model_dump())
     for pair in pairs:
-        who = f"pair {pair.client} → {pair.server}, {pair.placement}"
-        _apply(who, pair, needs[pair.client], needs[pair.server], options)
+        _apply(pair, needs[pair.client], needs[pair.server], options)
     usual = Vm("", options.region, "".join(options.zones[:1]), options.vm_size)
     vms = {}
     for name, need in needs.items():
-        levels = {what: value for what, (value, _) in need.items()}
-        vm = replace(usual, **levels | {"name": name, "ppg": ""})
-        if need.level("ppg"):
-            group = "-".join(filter(None, ("ppg", vm.region, vm.zone)))
-            vm = replace(vm, ppg=group)
+        is_grouped = need.values.pop("ppg", False)
+        vm = replace(usual, name=name, **need.values)
+        if is_grouped:
+            place = filter(None, ("ppg", vm.region, vm.zone))
+            vm = replace(vm, ppg="-".join(place))
         _check_size(vm, options)
         vms[name] = vm
     return vms
@@ -207,97 +211,87 @@ def _rule(who: str, pair: Pair, options: Options) -> Placement:
     return rule
 
 
-def _apply(
-    who: str, pair: Pair, client: _Needs, server: _Needs, options: Options
-) -> None:
+def _apply(pair: Pair, client: _Needs, server: _Needs, options: Options) -> None:
+    """Note what a pair needs of its hosts."""
+    who = f"pair {pair.client} → {pair.server}, {pair.placement}"
     rule = _rule(who, pair, options)
-    for what in ("accelerated", "tcp_buffer_bytes"):
-        if (value := getattr(pair, what)) is not None:
-            client.add(who, **{what: value})
-            server.add(who, **{what: value})
-    server.add(who, address=rule.address)
-    if rule.grouped:
-        client.add(who, ppg=True)
-    if rule.grouped is not None:
-        # the client may be in the group for the sake of another pair
-        server.add(who, ppg=rule.grouped)
+    both = {"accelerated": pair.accelerated, "tcp_buffer_bytes": pair.tcp_buffer_bytes}
+    # the client may be in the group for the sake of another pair
+    client.add(who, **both, ppg=rule.grouped or None)
+    server.add(who, **both, ppg=rule.grouped, address=rule.address)
     if rule.far:
         _apply_far(who, rule, client, server, options)
         return
-    client.add(who, network=client.level("network", HOME_NETWORK))
+    client.add(who, network=client.values.get("network", HOME_NETWORK))
     server.add(who, network=rule.network or HOME_NETWORK)
-    home = zone = client.level("zone", "".join(options.zones[:1]))
+    home = zone = client.values.get("zone", "".join(options.zones[:1]))
     if rule.other_zone:
         others = [zone for zone in options.zones if zone != home]
-        zone = server.level("zone", "".join(others[:1]) or home)
+        zone = server.values.get("zone", "".join(others[:1]) or home)
         if zone == home:
             raise ExperimentError(
                 f"{who}: both hosts would be in zone {home}; give hosts.options.zones two, "
                 "or the server another one"
             )
-    if zone:
-        server.add(who, zone=zone)
+    server.add(who, zone=zone or None)
 
 
 def _apply_far(
     who: str, rule: Placement, client: _Needs, server: _Needs, options: Options
 ) -> None:
     """Put the server into another region, in no zone, unless the client is there already."""
-    if rule.far == "always" and not (
-        options.remote_region or client.level("region") or server.level("region")
-    ):
+    there = client.values.get("region")
+    region = server.values.get("region") or options.remote_region
+    if rule.far == "always" and not (there or region):
         raise ExperimentError(
             f"{who}: set hosts.options.remote_region, or the region of the server in vms"
         )
     usual = options.remote_region or options.region
-    there = client.level("region", usual)
-    if client.level("network") == _far(rule.network, there, usual):
+    if client.values.get("network") == f"{rule.network}-{there or usual}":
         # the way back: the client is the far one, by an earlier pair
         server.add(who, network=HOME_NETWORK)
         return
-    region = server.level("region", usual)
+    region = region or options.region
     client.add(who, network=rule.client_network or HOME_NETWORK)
-    server.add(who, network=_far(rule.network, region, usual), region=region)
-    if region != client.level("region", options.region):
-        server.setdefault("zone", ("", who))
-
-
-def _far(network: str, region: str, usual: str) -> str:
-    """Network of a far host: every far region has networks of its own."""
-    return network if region == usual else f"{network}-{region}"
+    # every far region has networks of its own
+    server.add(who, network=f"{rule.network}-{region}", region=region)
+    if region != (there or options.region):
+        server.values.setdefault("zone", "")
+        server.sources.setdefault("zone", who)
 
 
 def _joined(pairs: Sequence[Pair], options: Options, vms: dict[str, Vm]) -> Topology:
     networks = _networks(options, vms.values())
-    # a dictionary keeps the order, and each once
-    peerings: dict[tuple[str, str], None] = {}
-    admitted: dict[tuple[str, str], None] = {}
+    peerings, admitted = [], []
     gateways: dict[str, TemplateRow] = {}
     connections: dict[str, TemplateRow] = {}
     for pair in pairs:
         rule = PLACED[pair.placement]
-        ends = [networks[vms[name].network] for name in (pair.client, pair.server)]
-        a, b = (end["name"] for end in ends)
-        if rule.peered and a != b:
-            peerings |= {(a, b): None, (b, a): None}
+        home, far = vms[pair.client].network, vms[pair.server].network
+        if rule.peered and home != far:
+            peerings += [(home, far), (far, home)]
         if rule.address == AT_PUBLIC:
-            # a NAT gateway precedes the client's own address
-            source = f"nat-{a}" if ends[0]["nat"] else pair.client
-            admitted[b, f"ip-{source}"] = None
-        for mine, far in (ends, ends[::-1]) if rule.gateway else ():
-            one, other = (f"{pair.placement}-{end['name']}" for end in (mine, far))
-            place = {"name": one, "network": mine["name"], "region": mine["region"]}
-            gateways[one] = place | {"kind": rule.gateway, "sku": options.vpn_sku}
-            link = {"name": f"cn-{one}-{other}", "one": one, "other": other}
-            connections[link["name"]] = place | link
+            source = pair.client
+            if networks[home]["nat"]:
+                # a NAT gateway precedes the client's own address
+                source = f"nat-{home}"
+            admitted.append((far, f"ip-{source}"))
+        if rule.gateway:
+            for network, other in ((home, far), (far, home)):
+                name, end = f"{pair.placement}-{network}", f"{pair.placement}-{other}"
+                region = networks[network]["region"]
+                place = {"name": name, "network": network, "region": region}
+                gateways[name] = place | {"kind": rule.gateway, "sku": options.vpn_sku}
+                link = {"name": f"cn-{name}-{end}", "one": name, "other": end}
+                connections[link["name"]] = place | link
     return Topology(
         vms=list(vms.values()),
         networks=list(networks.values()),
         ppgs=_groups(vms.values()),
         gateways=list(gateways.values()),
         connections=list(connections.values()),
-        peerings=list(peerings),
-        admitted=list(admitted),
+        peerings=list(dict.fromkeys(peerings)),
+        admitted=list(dict.fromkeys(admitted)),
         paths={(p.client, p.server): p.placement for p in pairs},
     )
 

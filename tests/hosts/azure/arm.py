@@ -11,8 +11,19 @@ ASIDE = {"copy", "condition", "dependsOn", "comments"}
 """What belongs to a resource in a template, and not to the resource."""
 
 
-class TemplateError(Exception):
-    """The template cannot be evaluated; the text is what Azure would put into InvalidTemplate."""
+class ArmError(Exception):
+    """An answer that is an error; `body` is answered instead of a document, if it is not None."""
+
+    def __init__(self, status, code, message="", details=(), body=None):
+        super().__init__(f"{code}: {message}")
+        self.status, self.body = status, body
+        self.error = {"code": code, "message": message, "details": list(details)}
+
+
+def refuse(wrong, code, about="", status=400):
+    """Answer with an error if something is wrong."""
+    if wrong:
+        raise ArmError(status, code, f"It cannot be: {about}")
 
 
 class Nothing(dict[str, Any]):
@@ -37,7 +48,7 @@ class Scope:
 
     def __init__(self, group_id, parameters, read, zones):
         self.group_id, self.parameters, self.read = group_id, parameters, read
-        self.zones, self.index = zones, 0
+        self.index = 0
         own = {
             "f_parameters": lambda name: self.parameters[name],
             "f_copyindex": lambda: self.index,
@@ -74,9 +85,8 @@ class Scope:
         try:
             found = eval(_python(text), self.functions)
         except (LookupError, NameError, SyntaxError, TypeError, ValueError) as error:
-            raise TemplateError(f"Unable to evaluate '{text}': {error!r}") from None
-        if isinstance(found, Nothing):
-            raise TemplateError(f"'{text}' is not there yet")
+            raise ArmError(400, "InvalidTemplate", f"{text}: {error!r}") from None
+        refuse(isinstance(found, Nothing), "InvalidTemplate", f"{text} is not there yet")
         return found
 
     def expand(self, template):
@@ -87,16 +97,17 @@ class Scope:
                 self.index = index
                 name = self.value(source["name"])
                 where = self.resource_id(source["type"], *name.split("/"))
-                if where.lower() in items:
-                    raise TemplateError(f"{where} is defined twice in the template.")
+                refuse(
+                    where.lower() in items, "InvalidTemplate", f"{where} is there twice"
+                )
                 depends = {d.lower() for d in self.value(source.get("dependsOn", []))}
                 if self.value(source.get("condition", True)):
                     items[where.lower()] = Item(where, index, source, depends)
                 else:
                     absent.add(where.lower())
         for item in items.values():
-            if unknown := item.depends - items.keys() - absent:
-                raise TemplateError(f"{unknown} is not defined in the template.")
+            unknown = item.depends - items.keys() - absent
+            refuse(unknown, "InvalidTemplate", f"{unknown} is not defined")
             item.depends &= items.keys()
         return items
 

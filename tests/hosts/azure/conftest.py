@@ -106,7 +106,7 @@ def az(cloud, clock, monkeypatch):
     def guests(hosts, **_):
         found = {}
         for host in hosts:
-            vm = cloud.get("Microsoft.Compute/virtualMachines", host.name)
+            vm = cloud.alike("Microsoft.Compute/virtualMachines")[host.name]
             nics = GUEST["nic"] if accelerated(cloud, vm) else GUEST["nic"][:1]
             found[host.name] = GUEST | {"nic": nics}
         return found
@@ -144,7 +144,7 @@ class Placed:
 def nothing_is_left(cloud, state):
     cloud.settle()
     assert not [name for name in cloud.groups if name != "net"]
-    assert not cloud.names("Microsoft.Compute/virtualMachines")
+    assert not cloud.alike("Microsoft.Compute/virtualMachines")
     assert not list(state.rglob("id_*"))
 
 

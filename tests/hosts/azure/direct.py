@@ -5,32 +5,32 @@ That it answers as the real az does is itself tested (`test_end_to_end.py` compa
 """
 
 import json
-from itertools import takewhile
+import re
 from pathlib import Path
 
 from netperf_lib.hosts.azure.failures import AzError, error_of
 
 from .cloud import BASE, SUBSCRIPTION
 
-NETWORK = "{group}/providers/Microsoft.Network"
-VMS = "{group}/providers/Microsoft.Compute/virtualMachines"
-DEPLOYMENTS = "{group}/providers/Microsoft.Resources/deployments"
-SUB = f"{BASE}/providers/Microsoft.Resources/deployments/{{name}}"
+GROUPS = f"{BASE}/resourceGroups"
+GROUP = f"{GROUPS}/{{resource-group}}/providers"
+DEPLOYMENTS = f"{GROUP}/Microsoft.Resources/deployments"
+REHEARSAL = f"POST {BASE}/providers/Microsoft.Resources/deployments/{{name}}"
 COMMANDS = {
-    "group show": f"GET {BASE}/resourceGroups/{{name}}",
-    "group create": f"PUT {BASE}/resourceGroups/{{name}}",
-    "group delete": f"DELETE {BASE}/resourceGroups/{{name}}",
-    "group list": f"GET {BASE}/resourceGroups",
+    "group show": f"GET {GROUPS}/{{name}}",
+    "group create": f"PUT {GROUPS}/{{name}}",
+    "group delete": f"DELETE {GROUPS}/{{name}}",
+    "group list": f"GET {GROUPS}",
     "deployment group list": f"GET {DEPLOYMENTS}",
     "deployment group show": f"GET {DEPLOYMENTS}/{{name}}",
     "deployment group create": f"PUT {DEPLOYMENTS}/{{name}}",
     "deployment group cancel": f"POST {DEPLOYMENTS}/{{name}}/cancel",
-    "deployment sub validate": f"POST {SUB}/validate",
-    "deployment sub what-if": f"POST {SUB}/whatIf",
-    "network nic list": f"GET {NETWORK}/networkInterfaces",
-    "network vpn-connection show": f"GET {NETWORK}/connections/{{name}}",
+    "deployment sub validate": f"{REHEARSAL}/validate",
+    "deployment sub what-if": f"{REHEARSAL}/whatIf",
+    "network nic list": f"GET {GROUP}/Microsoft.Network/networkInterfaces",
+    "network vpn-connection show": f"GET {GROUP}/Microsoft.Network/connections/{{name}}",
     "ppg show": "GET {ids}",
-    "vm list": f"GET {VMS}",
+    "vm list": f"GET {GROUP}/Microsoft.Compute/virtualMachines",
     "rest": "GET {url}",
 }
 
@@ -73,54 +73,49 @@ class DirectAz:
         return answer[0] if answer else found
 
     def __call__(self, *words, subscription="emulated"):
-        verbs = list(takewhile(lambda word: not word.startswith("--"), words))
-        given = {"verb": " ".join(verbs)}
-        for word in words[len(verbs) :]:
-            if word.startswith("--"):
-                name = word.lstrip("-").replace("-", "_")
-                given[name] = ""
-            else:
-                given[name] = f"{given[name]} {word}".strip()
-        if given["verb"] == "account show":
+        line = " ".join(words)
+        verb = line.partition(" --")[0]
+        given = dict(re.findall(r"--([\w-]+)(?: (?!--)(.*?))?(?= --|$)", line))
+        if verb == "account show":
             return self._account(given.get("subscription", subscription))
-        given["group"] = f"{BASE}/resourceGroups/{given.get('resource_group')}"
-        method, path = COMMANDS[given["verb"]].format(**given).split(" ")
-        answer = self._ask(self.clouds[subscription], method, path, given)
-        if given["verb"] == "vm list":
-            for vm in answer:
-                state = f"{vm['id']}/instanceView"
-                view = self._ask(self.clouds[subscription], "GET", state, {"verb": "vm"})
-                vm["powerState"] = view["statuses"][-1]["displayStatus"]
-        return answer
-
-    def _ask(self, cloud, method, path, given):
+        method, path = COMMANDS[verb].format(**given).split(" ")
         query, body = {}, None
         if "tag" in given:
             query = {"$filter": f"tagName eq '{given['tag']}'"}
-        if given["verb"] == "ppg show":
+        elif verb == "ppg show":
             query = {"includeColocationStatus": "true"}
         if "tags" in given:
             tags = dict(pair.split("=", 1) for pair in given["tags"].split())
             body = {"location": given["location"], "tags": tags}
-        if "template_file" in given:
-            template = json.loads(Path(given["template_file"]).read_text("utf-8"))
+        elif "template-file" in given:
+            template = json.loads(Path(given["template-file"]).read_text("utf-8"))
             values = json.loads(Path(given["parameters"].lstrip("@")).read_text("utf-8"))
             body = {"properties": {"template": template, **values}}
-        status, answer = cloud.request(method, path.partition("?")[0], query, body)
-        if status >= 400:
-            raise error_of(f"az {given['verb']}", answer["error"])
-        kind = given["verb"].split()[0]
-        if kind in ("vm", "network", "ppg"):
-            answer = _flat(answer)
-        if given["verb"].startswith("deployment sub"):
+        cloud = self.clouds[subscription]
+        answer = _ask(cloud, method, path.partition("?")[0], query, body)
+        if verb.startswith("deployment sub"):
             return answer["properties"]
-        return answer["value"] if given["verb"].endswith("list") else answer
+        if verb.endswith("list"):
+            answer = answer["value"]
+        if verb == "vm list":
+            for vm in answer:
+                seen = _ask(cloud, "GET", vm["id"], {"$expand": "instanceView"})
+                (state,) = seen["properties"]["instanceView"]["statuses"]
+                vm["powerState"] = state["displayStatus"]
+        return _flat(answer) if verb.split()[0] in ("vm", "network", "ppg") else answer
 
     def _account(self, name):
         if name not in self.clouds:
             raise AzError("no such one", code="SubscriptionNotFound", kind="permission")
         ids = [n for n, known in self.clouds.items() if known is self.clouds[name]]
         return {"id": ids[-1], "name": ids[0], "user": {"name": "tester", "type": "user"}}
+
+
+def _ask(cloud, method, path, query, body=None):
+    status, answer = cloud.request(method, path, query, body)
+    if status >= 400:
+        raise error_of("az", answer["error"])
+    return answer
 
 
 def _flat(node):

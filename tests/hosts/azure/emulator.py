@@ -79,10 +79,9 @@ class Emulator:
 
     def logout(self):
         """Log out."""
-        config = self.folder / "az"
-        names = ("azureProfile.json", "service_principal_entries.json")
-        for file in (*(config / n for n in names), *config.glob("msal_token_cache.*")):
-            file.unlink(missing_ok=True)
+        for file in (self.folder / "az").iterdir():
+            if re.match("azureProfile|service_principal|msal_token", file.name):
+                file.unlink()
 
     def answer(self, method, path, query, body):
         """Answer any request with a status and a document."""
@@ -102,30 +101,27 @@ class Emulator:
         What has no record in the region that is asked for has the dearest one of the other regions.
         """
         given = dict(re.findall(r"(\w+) eq '([^']*)'", wanted))
-        region = given.pop("armRegionName", None)
-        fits = [
-            i
-            for i in recorded_prices()
-            if all(i.get(k, v) == v for k, v in given.items())
-        ]
-        rows = [i for i in fits if region in (None, i["armRegionName"])]
-        if not rows and not str(region).startswith("Zone"):
-            cheapest_first = sorted(fits, key=lambda i: float(i["retailPrice"]))
-            meters = {(i["productName"], i["meterName"]): i for i in cheapest_first}
-            rows = [i | {"armRegionName": region} for i in meters.values()]
+        region = given.pop("armRegionName")
+        fits, dearest = [], {}
+        for row in recorded_prices():
+            if given.items() <= row.items():
+                fits.append(row)
+                dearest[row["productName"], row["meterName"]] = row
+        rows = [row for row in fits if row["armRegionName"] == region]
+        if not rows and region.isalnum():
+            rows = [*dearest.values()]
         end = skip + self.page
         following = f"{self.base}/prices?{urlencode({'$filter': wanted, '$skip': end})}"
-        return {
-            "Items": rows[skip:end],
-            "NextPageLink": following if rows[end:] else None,
-        }
+        more = following if rows[end:] else None
+        return {"Items": rows[skip:end], "NextPageLink": more}
 
 
 def recorded_prices():
-    """Prices that were recorded (`prices.tsv`)."""
+    """Prices that were recorded (`prices.tsv`), the cheapest first."""
     lines = (HERE / "prices.tsv").read_text("utf-8").splitlines()
-    rows = csv.DictReader((n for n in lines if not n.startswith("#")), delimiter="\t")
-    return [{"priceType": "Consumption"} | row for row in rows]
+    table = csv.DictReader((n for n in lines if not n.startswith("#")), delimiter="\t")
+    rows = [{"priceType": "Consumption"} | row for row in table]
+    return sorted(rows, key=lambda row: float(row["retailPrice"]))
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -163,7 +159,6 @@ def token():
     now = int(time.time())
     claims = {"aud": "https://management.core.windows.net/", "tid": TENANT, "oid": CLIENT}
     claims |= {"appid": CLIENT, "iat": now, "nbf": now, "exp": now + 36000}
-    parts = (json.dumps(part).encode() for part in ({"alg": "none"}, claims))
-    return (
-        b".".join(base64.urlsafe_b64encode(p).rstrip(b"=") for p in parts).decode() + ".s"
-    )
+    texts = [json.dumps(part).encode() for part in ({"alg": "none"}, claims)]
+    head, body = (base64.urlsafe_b64encode(text).rstrip(b"=") for text in texts)
+    return f"{head.decode()}.{body.decode()}.s"

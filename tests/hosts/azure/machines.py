@@ -17,7 +17,7 @@ from pathlib import Path
 import yaml
 
 from ...sshd import wait_until
-from .cloud import accelerated
+from .cloud import accelerated, interface, public_address
 
 SCRIPT = Path(__file__).with_name("machine.sh")
 APART = "unshare --mount --uts --pid --fork --kill-child --mount-proc sh".split()
@@ -74,11 +74,10 @@ class Machines:
 
     def _start(self, vm):
         profile = vm["properties"]["osProfile"]
-        (entry,) = vm["properties"]["networkProfile"]["networkInterfaces"]
-        (inside,) = self.cloud.there(entry["id"])["properties"]["ipConfigurations"]
+        (inside,) = interface(self.cloud, vm)["ipConfigurations"]
         address = inside["properties"]["privateIPAddress"]
-        if public := inside["properties"].get("publicIPAddress"):
-            address = self.cloud.there(public["id"])["properties"]["ipAddress"]
+        if public := public_address(self.cloud, vm):
+            address = public["properties"]["ipAddress"]
         self.started += 1
         home = self.folder / f"{self.started}-{vm['name']}"
         home.mkdir(parents=True)
