@@ -46,13 +46,21 @@ def decide_factors(
     rows = []
     for record in records:
         levels = factors_of(record.trial, record.hosts, record.facts)
-        rows.append({**levels, "round": record.round})
+        rows.append(levels | {"round": record.round})
     runs = pd.DataFrame(rows, dtype=object)
+    runs = runs.where(
+        runs.notna(), None
+    )  # a label that a run lacks, and one that is null
+    counts = runs.nunique(dropna=False)
     names = dimensions(runs.columns, roles=("condition", "host"))
-    varying = [name for name in names if len(runs[name].unique()) > 1]
-    reasons = {name: _why_not(runs, name, varying) for name in varying}
-    factors = [name for name in varying if not reasons[name]]
-    return factors, {name: why for name, why in reasons.items() if why}
+    varying = [name for name in names if counts[name] > 1]
+    factors, others = list[str](), dict[str, str]()
+    for name in varying:
+        if why := _why_not(runs, name, varying):
+            others[name] = why
+        else:
+            factors.append(name)
+    return factors, others
 
 
 def _why_not(runs: pd.DataFrame, name: str, varying: list[str]) -> str:
@@ -71,9 +79,8 @@ def _why_not(runs: pd.DataFrame, name: str, varying: list[str]) -> str:
     if 1 < rounds < size and levels == rounds and of_rounds:
         return "it goes with the round"
     # a name for each of a few logs is a factor, where nothing else tells them apart
-    others = [
-        f for f in varying if factor(f).always_splits and len(runs[f].unique()) < size
-    ]
+    counts = runs[varying].nunique(dropna=False)
+    others = [f for f in varying if factor(f).always_splits and counts[f] < size]
     repeated = bool(others) and bool(runs.duplicated(others).any())
     if levels == len(column) > 1 and (levels > _MOST_LEVELS or repeated):
         return "another value for each run"
@@ -84,8 +91,7 @@ def _change(runs: pd.DataFrame) -> bool:
     """Return whether hosts are addresses that change from run to run, as those of pods do."""
     import pandas as pd
 
-    ends = [name for name in _HOSTS if name in runs]
-    known = runs[ends].dropna()
+    known = runs.reindex(columns=[*_HOSTS]).dropna()
     if runs["round"].notna().all() or known.empty:
         return False
     addresses = pd.unique(known.to_numpy().ravel())

@@ -6,35 +6,32 @@ import fnmatch
 import io
 import os
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CONTROL, UsageError, did_you_mean, of_cell
-from ..experiment.factors import FACTORS, FLAGS, is_reserved
+from ..experiment.factors import FACTORS, Factor, Level, is_reserved
 from ..experiment.placements import PLACEMENTS
-from ..quantities import read_quantity
 from .files import Location
+from .logs import is_pattern
 
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS: dict[str, str] = {
-    **{
-        name: f.unit if f.unit and f.kind != "text" else f.kind
-        for name, f in FACTORS.items()
-    },
-    "placement": "placement",
-    "round": "integer",
-    "deployment": "integer",
-    "started_utc": "time",
-    "bandwidth_mbps": "number",
+COLUMNS = {
+    **FACTORS,
+    "round": Factor("round", kind="integer"),
+    "deployment": Factor("deployment", kind="integer"),
+    "started_utc": Factor("started_utc"),
+    "bandwidth_mbps": Factor("bandwidth_mbps", kind="number"),
 }
-"""Columns with a meaning of their own, and the kind of their values; any other is a user's
-factor."""
+"""Columns with a meaning of their own; any other is a user's factor, a text."""
 FILE, RUN = "file", "run"
 """Columns that identify the log of a row: its path or a pattern, and the number of the run in
 it."""
@@ -44,21 +41,21 @@ _KNOWN = (*COLUMNS, FILE, RUN)
 _WRITTEN = {
     "integer": "a whole number",
     "flag": "on or off",
-    "time": "a time such as 2026-11-03T14:05:00Z",
+    "text": "a time such as 2026-11-03T14:05:00Z",
 }
-"""How a value of a kind is written; a number otherwise."""
+"""How a value of a kind without a unit is written; of the texts only a time can be wrong."""
 _REPETITIONS = {"run", "rep", "repeat", "repetition", "iter", "iteration"}
 """What people call a number of a repetition: a round, or nothing that runs have in common."""
 _CLOSE = 0.8
 """Similarity to a known column from which on a column counts as misspelled."""
 _LARGEST = 2**53
-_AS_TEXT: dict[str, Any] = {
-    "dtype": str,
-    "keep_default_na": False,
-    "na_values": ["", "nan", "NaN", "#N/A"],
-}
-"""Cells as they are written: pandas would also take ``None`` and ``NA`` for empty."""
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
+
+Cells = dict[str, tuple[str, Any]]
+"""Labels as they are written: where each stands, and its cell."""
+
+
+# -- in a table ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,25 +66,21 @@ class LabelTable:
     ----------
     source : str
         Its file, or what else to call it.
-    table : DataFrame
-        A row for a log or pattern, by its line in the file: ``file``, perhaps ``run``, and a column
-        for each label. Cells are text, and null where they are empty.
+    rows : DataFrame
+        A row for a log or pattern, indexed by where it stands (``labels.csv:2``): ``file``, perhaps
+        ``run``, and a column for each label. Cells are null where they are empty.
     note : str
         What must be said of how the file was read; else empty.
     """
 
     source: str
-    table: pd.DataFrame
+    rows: pd.DataFrame
     note: str = ""
-
-    def where(self, line: Any) -> str:
-        """Return where a row stands."""
-        return f"{self.source}:{int(line)}"
 
     def of_runs(
         self, spellings: Sequence[Sequence[str]], counts: Sequence[int]
-    ) -> pd.DataFrame:
-        """Return the labels of every run, a row for each in the order of the logs.
+    ) -> list[Cells]:
+        """Return the labels of every run, in the order of the logs; none if no row is about it.
 
         Parameters
         ----------
@@ -96,11 +89,6 @@ class LabelTable:
         counts : sequence of int
             How many runs each log has.
 
-        Returns
-        -------
-        DataFrame
-            ``log`` and ``run`` (numbers from 0), ``line`` (null: no row is about this run), labels.
-
         Raises
         ------
         UsageError
@@ -108,76 +96,68 @@ class LabelTable:
         """
         import pandas as pd
 
-        logs = pd.RangeIndex(len(counts))
-        runs = pd.DataFrame({"log": logs.repeat(list(counts))})
-        runs["run"] = runs.groupby("log").cumcount()
-        table = self.table.rename_axis("line").reset_index()
-        rows = self._expanded(spellings).merge(table, on="line", validate="m:1")
-        if RUN in rows:
-            number = rows[RUN].astype(str).str.strip().str.removesuffix(".0")
-            which = pd.to_numeric(number, errors="coerce") - 1
-            of_one = rows[RUN].notna()
-            each = rows[of_one].assign(run=which[of_one])
-            every = rows[~of_one].drop(columns=RUN)
-            about = [runs.merge(every, on="log"), runs.merge(each, on=["log", "run"])]
-            rows = pd.concat(about, ignore_index=True)
-        else:
-            rows = runs.merge(rows, on="log")
-        twice = rows[rows.duplicated(["log", "run"], keep=False)]
-        if len(twice):
-            log = twice["log"].iloc[0]
-            lines = twice.loc[twice["log"] == log, "line"].drop_duplicates()
-            where = ", ".join(map(self.where, lines))
-            what = f"two rows for one run: {where}; keep one"
-            raise UsageError(f"{spellings[log][0]}: {what}")
-        unlabelled = sorted({*logs} - {*rows["log"]})
-        if unlabelled and self._unused(rows).empty:
-            what = f"no row of {self.source} matches this log; add one (its cells may be empty)"
-            raise UsageError(f"{spellings[unlabelled[0]][0]}: {what}")
-        self._refuse(self._unused(rows), spellings, unlabelled)
-        return runs.merge(rows, on=["log", "run"], how="left", validate="1:1")
-
-    def _unused(self, rows: pd.DataFrame) -> pd.DataFrame:
-        return self.table[~self.table.index.isin(rows["line"])]
-
-    def _refuse(
-        self,
-        unused: pd.DataFrame,
-        spellings: Sequence[Sequence[str]],
-        unlabelled: Sequence[int],
-    ) -> None:
-        """Raise UsageError if rows are about no run; it names what matches neither side."""
-        if unused.empty:
-            return
-        row, others = unused.iloc[0], len(unused) - 1
-        what = "it matches no log"
-        if RUN in unused and row.notna()[RUN]:
-            about = f"it matches no run {row[RUN]} of a log"
-            what = f"{about}; round is the number of a repetition"
-        text = f"{self.where(unused.index[0])} ({row[FILE]!r}): {what}"
-        if others:
-            text += f", as do {others:,} more rows"
+        numbers = pd.to_numeric(self.rows.get(RUN, pd.Series()).dropna(), errors="coerce")
+        about = defaultdict[tuple[int, float], list[str]](list)
+        for where, matching in _logs_of_rows(self.rows[FILE], spellings).items():
+            for log in matching:
+                runs = [numbers[where]] if where in numbers else range(1, counts[log] + 1)
+                for run in runs:
+                    about[log, run].append(where)
+        found, unlabelled = list[list[str]](), list[str]()
+        for log, count in enumerate(counts):
+            rows = [about[log, run] for run in range(1, count + 1)]
+            longest = max(rows, key=len)
+            if len(longest) > 1:
+                what = f"two rows for one run: {', '.join(longest)}; keep one"
+                raise UsageError(f"{spellings[log][0]}: {what}")
+            if not any(rows):
+                unlabelled.append(spellings[log][0])
+            found += rows
+        used = set(chain.from_iterable(found))
+        unused = self.rows[~self.rows.index.isin(used)]
+        if len(unused):
+            raise UsageError(_without_a_run(unused, unlabelled))
         if unlabelled:
-            some = ", ".join(spellings[number][0] for number in unlabelled[:3])
-            text += f"; without a row: {some}"
-        raise UsageError(text)
+            what = f"no row of {self.source} matches this log"
+            raise UsageError(f"{unlabelled[0]}: {what}; add one (its cells may be empty)")
+        labels = self.rows.drop(columns=[FILE, RUN], errors="ignore")
+        cells: dict[Any, Cells] = {}
+        for where, row in zip(labels.index, labels.to_dict("records"), strict=True):
+            cells[where] = {str(c): (where, v) for c, v in row.items() if pd.notna(v)}
+        return [cells[rows[0]] if rows else {} for rows in found]
 
-    def _expanded(self, spellings: Sequence[Sequence[str]]) -> pd.DataFrame:
-        """Which rows name which logs: a name goes before a pattern."""
-        import pandas as pd
 
-        written = [(text, log) for log, texts in enumerate(spellings) for text in texts]
-        logs = pd.DataFrame(written, columns=[FILE, "log"]).drop_duplicates()
-        rows = self.table[[FILE]].rename_axis("line").reset_index()
-        named = rows.merge(logs, on=FILE)[["log", "line"]].drop_duplicates()
-        others = logs[~logs["log"].isin(named["log"])]
-        found = [named]
-        for line, pattern in rows[["line", FILE]].itertuples(index=False):
-            if set("*?[") & set(pattern):
-                match = re.compile(fnmatch.translate(pattern)).match
-                matching = others[others[FILE].map(match).notna()]
-                found.append(matching[["log"]].drop_duplicates().assign(line=line))
-        return pd.concat(found, ignore_index=True)
+def _logs_of_rows(
+    files: pd.Series, spellings: Sequence[Sequence[str]]
+) -> dict[str, set[int]]:
+    """Return the logs that each row is about, by their numbers: a name goes before a pattern."""
+    spelled = defaultdict[str, set[int]](set)
+    for log, texts in enumerate(spellings):
+        for text in texts:
+            spelled[text].add(log)
+    logs = {str(where): spelled.get(file, set()) for where, file in files.items()}
+    named = set().union(*logs.values())
+    for where, file in files.items():
+        if is_pattern(file):
+            matching = [spelled[text] for text in fnmatch.filter(spelled, file)]
+            own = logs[str(where)]
+            logs[str(where)] = own.union(*matching) - (named - own)
+    return logs
+
+
+def _without_a_run(unused: pd.DataFrame, unlabelled: Sequence[str]) -> str:
+    """Say which rows are about no run, and which logs no row is about."""
+    row, others = unused.iloc[0], len(unused) - 1
+    what = "it matches no log"
+    if RUN in unused and row.notna()[RUN]:
+        about = f"it matches no run {row[RUN]} of a log"
+        what = f"{about}; round is the number of a repetition"
+    text = f"{unused.index[0]} ({row[FILE]!r}): {what}"
+    if others:
+        text += f", as do {others:,} more rows"
+    if unlabelled:
+        text += f"; without a row: {', '.join(unlabelled[:3])}"
+    return text
 
 
 def read_labels(labels: pd.DataFrame | Location) -> LabelTable:
@@ -185,7 +165,7 @@ def read_labels(labels: pd.DataFrame | Location) -> LabelTable:
     import pandas as pd
 
     if isinstance(labels, pd.DataFrame):
-        return _labels(labels, "labels")
+        return LabelTable("labels", _rows(labels, "labels"))
     source = os.fspath(labels)
     try:
         data = Path(labels).read_bytes()
@@ -198,21 +178,24 @@ def read_labels(labels: pd.DataFrame | Location) -> LabelTable:
         # what a spreadsheet in Europe writes as CSV
         text = data.decode("cp1252", "replace")
         note = f"{source} is not in UTF-8, and was read as Windows-1252."
-    separator = max(",;\t", key=text.lstrip().partition("\n")[0].count)
     try:
         table = pd.read_csv(
-            io.StringIO(text), sep=separator, skipinitialspace=True, **_AS_TEXT
+            io.StringIO(text),
+            sep=max(",;\t", key=text.lstrip().partition("\n")[0].count),
+            skipinitialspace=True,
+            dtype=str,
+            # pandas would also take ``None`` and ``NA`` for empty
+            keep_default_na=False,
+            na_values=["", "nan", "NaN", "#N/A"],
         )
     except ValueError as error:
         how = f"cannot be read as a table of labels ({error}); save it as CSV in UTF-8"
         raise UsageError(f"{source}: {how}") from None
-    return _labels(table, source, note)
+    return LabelTable(source, _rows(table, source), note)
 
 
-def _labels(table: pd.DataFrame, source: str, note: str = "") -> LabelTable:
-    """Return labels; UsageError for a column that is missing, misspelled or twice there."""
-    import pandas as pd
-
+def _rows(table: pd.DataFrame, source: str) -> pd.DataFrame:
+    """Return the rows of a table; UsageError for a column that is missing, misspelled or twice."""
     filled = table.dropna(axis="columns", how="all") if len(table) else table
     names = [_column(str(heading)) for heading in filled.columns]
     for name in {*names} - {RUN}:
@@ -221,25 +204,28 @@ def _labels(table: pd.DataFrame, source: str, note: str = "") -> LabelTable:
         how = f"one column {FILE!r}, for a log or a pattern such as a*, and each other column once"
         found = ", ".join(names)[:200]
         raise UsageError(f"{source}: needs {how}; its columns are {found}")
-    cells = filled.set_axis(names, axis="columns").astype(object)
-    cells.index = pd.RangeIndex(2, len(cells) + 2)  # the header is line 1
-    cells = cells[cells.map(lambda cell: bool(str(cell).strip())) & cells.notna()]
-    cells = cells.map(lambda cell: of_cell(cell) if isinstance(cell, str) else cell)
-    for name in (one for one in names if one not in _KNOWN):
-        column = cells[name].dropna().astype(str)
+    rows = filled.set_axis(names, axis="columns").astype(object).map(_cell)
+    rows.index = [f"{source}:{line}" for line in range(2, len(rows) + 2)]
+    for name in set(names).difference(_KNOWN):
+        column = rows[name].dropna().astype(str)
         # a decimal comma in all of them: a table that a spreadsheet wrote
-        if len(column) and column.map(_DECIMAL_COMMA.fullmatch).notna().all():
-            cells[name] = cells[name].map(
-                lambda cell: str(cell).replace(",", "."), "ignore"
-            )
-    cells = cells.dropna(how="all")
-    if (empty := cells.index[cells[FILE].isna()]).size:
-        raise UsageError(f"{source}:{empty[0]}: the cell {FILE!r} is empty; name a log")
-    return LabelTable(source, cells.assign(**{FILE: cells[FILE].astype(str)}), note)
+        if len(column) and column.str.fullmatch(_DECIMAL_COMMA).all():
+            rows[name] = column.str.replace(",", ".").reindex(rows.index)
+    rows = rows.dropna(how="all")
+    empty = rows.index[rows[FILE].isna()]
+    if len(empty):
+        raise UsageError(f"{empty[0]}: the cell {FILE!r} is empty; name a log")
+    return rows.assign(**{FILE: rows[FILE].astype(str)})
+
+
+def _cell(cell: Any) -> Any:
+    """Return the content of a cell; None if it is blank."""
+    content = of_cell(cell) if isinstance(cell, str) else cell
+    return content if str(content).strip() else None
 
 
 def _column(heading: str) -> str:
-    """The name of a column: a known one is recognized in any case, with blanks."""
+    """Return the name of a column: a known one is recognized in any case, with blanks."""
     name = heading.strip()
     plain = re.sub(r"[\s-]+", "_", name.lower())
     if plain == "started":
@@ -263,6 +249,9 @@ def check_name(name: str, where: str) -> None:
         raise UsageError(f"{where}: {wrong}")
 
 
+# -- in a path -------------------------------------------------------------------------------------
+
+
 def path_reader(pattern: str) -> Callable[[str], dict[str, str] | None]:
     """Return a function that reads the labels in the end of a path; None if it has another form."""
     names = re.findall(r"\{(\w+)\}", pattern)
@@ -280,7 +269,7 @@ def path_reader(pattern: str) -> Callable[[str], dict[str, str] | None]:
             expression += re.escape(part)
         elif f"(?P<{name}>" in expression:
             expression += f"(?P={name})"
-        elif COLUMNS.get(name) == "integer":
+        elif _kind(name) == "integer":
             expression += f"(?P<{name}>[0-9]+)"
         else:
             expression += f"(?P<{name}>[^/]+?)"
@@ -291,6 +280,9 @@ def path_reader(pattern: str) -> Callable[[str], dict[str, str] | None]:
         return found and found.groupdict()
 
     return read
+
+
+# -- their values ----------------------------------------------------------------------------------
 
 
 def typed(cells: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
@@ -311,9 +303,9 @@ def typed(cells: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
         text = str(cell)
         wrong = _wrong_text(text)
         try:
-            values[column] = _value(COLUMNS.get(column, "text"), text.strip())
-        except (LookupError, ValueError, OverflowError):
-            wrong = wrong or f"write {_WRITTEN.get(COLUMNS[column], 'a number')}"
+            values[column] = _value(column, text.strip())
+        except ValueError:
+            wrong = wrong or f"write {_WRITTEN.get(_kind(column), 'a number')}"
         if wrong:
             raise UsageError(f"{where}: {column} is {text[:60]!a}; {wrong}")
     if "bandwidth_mbps" in values:
@@ -321,21 +313,32 @@ def typed(cells: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
+def _kind(column: str) -> str:
+    """Return the kind of the values of a column: their unit, where they have one."""
+    known = COLUMNS.get(column, Factor(column))
+    return known.unit or known.kind
+
+
 @lru_cache(maxsize=4096)  # a column has few values
-def _value(kind: str, text: str) -> Any:
-    if kind == "text":
-        return text
-    if kind == "placement":
+def _value(column: str, text: str) -> Level:
+    known = COLUMNS.get(column)
+    if column == "placement":
         spelled = re.sub(r"[\s_]+", "-", text.lower())
         return spelled if spelled in PLACEMENTS else text
-    if kind == "time":
+    if column == "started_utc":
         return datetime.fromisoformat(text).isoformat()
-    if kind == "flag":
-        return FLAGS[text.lower().removesuffix(".0")]
-    number = read_quantity(text, kind if kind in ("bytes", "bps", "s") else "")
-    if not 0 <= number < _LARGEST or (kind == "integer" and number % 1):
+    if known is None or known.kind == "text":
+        return text
+    value = known.cast(text.removesuffix(".0"))  # as pandas writes a number beside a gap
+    if value is None:
+        return None
+    if isinstance(value, str) or not 0 <= value < _LARGEST:
         raise ValueError(text)
-    return int(number) if kind in ("integer", "bytes") else number
+    if known.unit == "bytes":
+        return int(value)
+    if known.kind == "integer" and isinstance(value, float):
+        raise ValueError(text)
+    return value
 
 
 def is_one_line(text: str) -> bool:

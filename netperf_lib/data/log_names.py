@@ -14,6 +14,7 @@ _RUNNING = re.compile(rf"(?:(?:^|(?<=/)|[^\w/]+|_+)(?:{_REPETITION})\d+)+$", re.
 _PLACE = "|".join(sorted(map(re.escape, PLACEMENTS), key=len, reverse=True))
 _WORD = re.compile(rf"{_PLACE}|[^\W_]+", re.IGNORECASE)
 _COUNTED = re.compile(rf"({_REPETITION})\d+", re.I)
+_DIGITS = re.compile(r"\d+$")
 
 
 def condition_of(name: str) -> str:
@@ -38,28 +39,28 @@ def proposed_pattern(names: Sequence[str]) -> str | None:
     'wmem={wmem} r{round}.*'
     """
     stems = [PurePosixPath(name).with_suffix("").as_posix() for name in names]
-    gaps = {tuple(_WORD.split(stem)) for stem in stems}
-    if len(gaps) > 1:
+    if len({tuple(_WORD.split(stem)) for stem in stems}) > 1:
         return None
-    [between] = gaps
+    *gaps, pattern = _WORD.split(stems[0])
     columns = list(zip(*map(_WORD.findall, stems), strict=True))
-    differing = [n for n, words in enumerate(columns) if len(set(words)) > 1]
-    numbers = [n for n in differing if all(map(_COUNTED.fullmatch, columns[n]))]
-    pattern = between[0]
-    for number, words in enumerate(columns):
+    has_round = False
+    # from the end: the last running number is the round
+    for number in reversed(range(len(columns))):
+        words, gap = columns[number], gaps[number]
         before = columns[number - 1][0] if number else ""
-        if number not in differing:
+        if len(set(words)) == 1:
             part = words[0]
-        elif number in numbers[-1:]:
-            prefixes = {match[1] for match in map(_COUNTED.match, words) if match}
-            part = f"{prefixes.pop()}{{round}}" if len(prefixes) == 1 else "*"
-        elif number in numbers:
+        elif all(map(_COUNTED.fullmatch, words)):
+            prefixes = {_DIGITS.sub("", word) for word in words}
             part = "*"
-        elif between[number] == "=" and before.isidentifier():
+            if len(prefixes) == 1 and not has_round:
+                part = f"{prefixes.pop()}{{round}}"
+            has_round = True
+        elif gap == "=" and before.isidentifier():
             part = f"{{{before}}}"
         elif all(word.lower() in PLACEMENTS for word in words):
             part = "{placement}"
         else:
             part = f"{{part{number + 1}}}"
-        pattern += part + between[number + 1]
+        pattern = gap + part + pattern
     return f"{pattern}.*" if "{" in pattern.replace("{round}", "") else None

@@ -184,10 +184,15 @@ def _with_received(run: ParsedRun, server: Path, tool: str | None) -> ParsedRun:
     if why:
         warning = f"{server.name} does not tell what arrived: {why}"
         return replace(run, warnings=[*run.warnings, warning])
-    received = {name: v for name, v in told.metrics.items() if name in RECEIVED}
     said = [f"{server.name}: {text}" for text in told.warnings]
     unique = list(dict.fromkeys([*run.warnings, *said]))
-    return replace(run, metrics={**received, **run.metrics}, warnings=unique)
+    return replace(with_received(run, told), warnings=unique)
+
+
+def with_received(run: ParsedRun, server: ParsedRun) -> ParsedRun:
+    """Return the run of a client with what only its server knows: what arrived."""
+    received = {name: v for name, v in server.metrics.items() if name in RECEIVED}
+    return replace(run, metrics=received | run.metrics)
 
 
 _PLAIN = ("file", "line", "tool", "tool_version", "test", "status", "error")
@@ -225,8 +230,10 @@ def parse_files(
         The runs as returned by `to_json`, in the order of the files, and a message for each file
         that cannot be read.
     """
-    names = [name for path in paths for name in expand(os.fspath(path))]
-    runs, errors = list[dict[str, Any]](), list[str]()
+    names, errors = list[str](), list[str]()
+    for path in paths:
+        names += expand(os.fspath(path))
+    runs: list[dict[str, Any]] = []
     for done, name in enumerate(names, 1):
         try:
             runs += map(to_json, parse(name))
@@ -258,10 +265,15 @@ def expand(name: str) -> list[str]:
             found += filter(_is_file, inside)
         found += [str(error.filename) for error in errors]
     # shells of Windows leave patterns to us
-    elif set("*?[") & set(name) and not os.path.exists(name):  # noqa: PTH110
+    elif is_pattern(name) and not os.path.exists(name):  # noqa: PTH110
         # a pattern may begin at the root
         found += filter(_is_file, glob.glob(name, recursive=True))  # noqa: PTH207
     return sorted(found) or [name]
+
+
+def is_pattern(name: str) -> bool:
+    """Return whether a name may stand for several files."""
+    return bool(set("*?[") & set(name))
 
 
 def _is_file(path: str) -> bool:

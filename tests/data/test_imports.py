@@ -1,13 +1,10 @@
 """Existing logs and the labels that say under which conditions they were taken."""
 
 import gzip
-import hashlib
-import io
 import json
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +17,7 @@ from netperf_lib.analysis.compare import compare
 from netperf_lib.analysis.lead import lead_paragraph
 from netperf_lib.analysis.observe import observe
 from netperf_lib.cli import npl as command
-from netperf_lib.data import imports, logs
+from netperf_lib.data import imports, logged, logs
 from netperf_lib.data.imports import import_logs, usable
 from netperf_lib.data.log_names import proposed_pattern
 from netperf_lib.errors import NetperfError, StoreError, UsageError
@@ -36,7 +33,7 @@ PATTERN = "{placement}/{tool}-P{streams}-r{round}.txt"
 
 
 def understand(*files, **labels):
-    return imports.understand(*files, **labels).runs
+    return logged.understand(*files, **labels).runs
 
 
 def table(**columns):
@@ -159,7 +156,7 @@ def test_labels_are_read_as_spreadsheets_write_them(tmp_path):
     (run,) = understand(QPERF, labels=place)
     assert run.labels == {"placement": "ppg", "advertised_bps": 8000.5e6, "Rack": "é1"}
     place.write_bytes(SHEET.encode("cp1252"))
-    found = imports.understand(QPERF, labels=place)
+    found = logged.understand(QPERF, labels=place)
     assert found.runs[0].labels["Rack"] == "é1"
     assert "read as Windows-1252" in found.notice
 
@@ -173,19 +170,13 @@ def test_a_word_that_pandas_takes_for_nothing_is_a_label(folder, tmp_path):
     }  # fmt: skip
 
 
-def test_placements_are_read_as_people_write_them(tmp_path):
-    names = ["same-zone", "Same Zone", "same_zone", "Cross Zone"]
-    for n in range(4):
-        shutil.copy(QPERF, tmp_path / f"{n}.txt")
-    labels = table(file=[f"{n}.txt" for n in range(4)], placement=names, round=range(4))
-    runs = understand(tmp_path, labels=labels)
-    assert [run.get("placement") for run in runs] == ["same-zone"] * 3 + ["cross-zone"]
-
-
 @pytest.mark.parametrize(
     ("name", "pattern", "value"),
     [
+        ("Same Zone-r1", "{placement}-r{round}", "same-zone"),
+        ("same_zone-r1", "{placement}-r{round}", "same-zone"),
         ("64K-r1", "{tcp_buffer_bytes}-r{round}", 65536),
+        ("default-r1", "{tcp_buffer_bytes}-r{round}", None),
         ("64 KiB-r1", "{tcp_buffer_bytes}-r{round}", 65536),
         ("ping_20261103-1405", "ping_{started_utc}", "2026-11-03T14:05:00"),
     ],
@@ -207,11 +198,8 @@ def test_direction_that_the_log_leaves_open_is_the_label(tmp_path):
 
 def test_a_name_and_an_address_are_no_contradiction(tmp_path):
     log = LOGS / "iperf3" / "aks-omit-we-az2az3.txt"
-    (run,) = understand(log, labels=table(file=["*"], server=["near"]))
-    assert run.get("server") == "near"
-    mine = import_logs(
-        log, labels=table(file=["*"], server=["near"]), into=tmp_path / "mine"
-    )
+    labels = table(file=["*"], server=["near"])
+    mine = import_logs(log, labels=labels, into=tmp_path / "mine")
     assert set(mine.runs["server"]) == {"near"}
 
 
@@ -327,27 +315,6 @@ def test_runs_are_in_the_order_of_their_start_whatever_its_zone(folder, tmp_path
     assert [f"{start:%H:%M}" for start in runs["started_utc"]] == ["12:05", "13:00"]
 
 
-def test_the_command_line_imports_shows_and_writes_a_template(python, tmp_path):
-    def npl(*words):
-        command = [python, "-m", "netperf_lib", "import", *map(str, words)]
-        wide = os.environ | {"COLUMNS": "200"}
-        return subprocess.run(command, capture_output=True, text=True, env=wide)
-
-    template = npl(PUBLISHED, "--labels-template")
-    filled = pd.read_csv(io.StringIO(template.stdout))
-    names = [
-        Path(f).stem.split("-", 1)[1].removeprefix("tcp_lat-") for f in filled["file"]
-    ]
-    filled.assign(placement=names).to_csv(tmp_path / "labels.csv", index=False)
-    labels = ("--labels", tmp_path / "labels.csv")
-    done = npl(PUBLISHED, *labels, "--into", tmp_path / "mine")
-    assert done.stdout.startswith("9 runs"), done.stderr
-    assert npl(PUBLISHED).returncode == 2
-    missing = npl(tmp_path / "nowhere", "--into", tmp_path / "other")
-    assert missing.returncode == 2
-    assert "Traceback" not in missing.stderr
-
-
 def test_a_remark_is_no_factor_and_that_is_said_once(tmp_path):
     rows = [
         {
@@ -373,19 +340,6 @@ def test_a_remark_is_no_factor_and_that_is_said_once(tmp_path):
     done = CliRunner().invoke(command, list(map(str, words)), catch_exceptions=False)
     assert "No factor: remark (" in done.output
     assert done.output.replace(str(tmp_path), "").count("remark") == 1
-
-
-def test_logs_without_rounds_are_compared_unpaired(tmp_path):
-    for placement, level in (("ppg", 39.4), ("same-zone", 58.2)):
-        for number in range(12):
-            qperf_log(
-                tmp_path / f"{placement}-{number}.txt", level + number * 7 % 12 / 10
-            )
-    labels = table(file=["ppg-*", "same-zone-*"], placement=["ppg", "same-zone"])
-    mine = import_logs(tmp_path, labels=labels, into=tmp_path / "mine")
-    (found,) = compare(mine)
-    assert found.verdict == "better"
-    assert "unpaired" in f"{found.method} {found.warnings}"
 
 
 def test_an_import_says_how_many_runs_are_usable_and_why_the_others_are_not(tmp_path):
@@ -707,23 +661,6 @@ def test_a_link_out_of_a_given_folder_is_refused_and_one_inside_is_read(tmp_path
     (tmp_path / "link.txt").symlink_to(secret)
     assert len(understand(tmp_path / "link.txt")) == 1  # it was named
     assert not (tmp_path / "mine").exists()
-
-
-def test_a_folder_of_an_earlier_release_is_read(tmp_path):
-    """It had a document that named the file of records, and one list of digests for all."""
-    mine = import_logs(short(tmp_path / "a.txt", 50, 60), into=tmp_path / "mine")
-    [folder] = mine.folder.glob("raw/import-*")
-    records = hashlib.sha256((folder / "runs.json.gz").read_bytes()).hexdigest()
-    (folder / "run.json").write_text(f'{{"files": {{"runs.json.gz": "{records}"}}}}')
-    digest = hashlib.sha256((folder / "run.json").read_bytes()).hexdigest()
-    [listed] = mine.folder.glob("digests/import-*")
-    listed.write_text(f"{digest}  raw/{folder.name}/run.json\n")
-    listed.rename(listed.with_name("d00-r0001-0064.sha256"))
-    shutil.rmtree(mine.folder / "tables")
-    assert sorted(npl.load(mine.folder)["latency_oneway_us"]) == [50.0, 60.0]
-    again = import_logs(short(tmp_path / "b.txt", 70), into=mine.folder)
-    assert len(again.runs) == 3
-    assert changed_files(mine.folder) == []
 
 
 RECORDS = {

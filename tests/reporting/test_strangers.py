@@ -27,8 +27,9 @@ from netperf_lib import cli
 from netperf_lib.analysis.contents import Page
 from netperf_lib.analysis.lead import lead_paragraph
 from netperf_lib.analysis.words import Words, as_markdown
-from netperf_lib.data.imports import labels_template, read_logs, understand
+from netperf_lib.data.imports import labels_template, read_logs
 from netperf_lib.data.labels import is_one_line
+from netperf_lib.data.logged import understand
 from netperf_lib.data.raw import RawFolder, write_records
 from netperf_lib.errors import (
     CONTROL,
