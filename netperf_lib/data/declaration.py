@@ -156,12 +156,12 @@ def freeze(folder: Path, utc: str | None = None) -> dict[str, Any] | None:
         frozen = {"utc": before, "alpha": experiment.alpha, "contrasts": contrasts}
         frozen["sha256"] = _digest_of(frozen)
         _write_plan(folder, plan | {"frozen": frozen})
-    return {key: frozen[key] for key in ("utc", "sha256")}
+    return {"utc": frozen["utc"], "sha256": frozen["sha256"]}
 
 
 def _digest_of(frozen: Mapping[str, Any]) -> str:
     """Digest of frozen contrasts."""
-    content = {k: frozen[k] for k in ("alpha", "contrasts")}
+    content = {"alpha": frozen["alpha"], "contrasts": frozen["contrasts"]}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -6,7 +6,6 @@ no link is followed to write or remove.
 
 from __future__ import annotations
 
-import atexit
 import errno
 import hashlib
 import os
@@ -17,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -36,8 +35,6 @@ _DRAFT = re.compile(r"\.(staging-|.+\.)[0-9a-f]{32}")
 _DAY_S = 24 * 3600
 DOCUMENT_BYTES = 1 << 26
 """Largest document of an experiment that is read."""
-_until_exit = ExitStack()
-atexit.register(_until_exit.close)
 
 
 def last_name(location: Location) -> str:
@@ -45,17 +42,15 @@ def last_name(location: Location) -> str:
     return Path(os.path.realpath(location)).name
 
 
-def temporary() -> Path:
-    """Return a new folder that lasts as long as this process."""
-    return _until_exit.enter_context(scratch())
+def temporary() -> tempfile.TemporaryDirectory[str]:
+    """Return a new folder that lasts as long as this object."""
+    return tempfile.TemporaryDirectory(prefix="netperf-", ignore_cleanup_errors=True)
 
 
 @contextmanager
 def scratch() -> Iterator[Path]:
     """Yield a new folder that lasts as long as the block."""
-    with tempfile.TemporaryDirectory(
-        prefix="netperf-", ignore_cleanup_errors=True
-    ) as name:
+    with temporary() as name:
         yield Path(os.path.realpath(name))
 
 

@@ -23,6 +23,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import orjson
@@ -62,8 +63,8 @@ OnProgress = Callable[[int, int], None]
 RATES = ("throughput_bps", "throughput_sent_bps")
 """Metrics of runs that something holds back."""
 DETAIL: tuple[TableName, ...] = ("percentiles", "intervals")
-_PART = re.compile(r"(d\d+-r\d+-\d+|import-\w+|part-\w+)\.parquet")
-"""Name of a part; the last form is that of older versions."""
+_PART = re.compile(r"(d\d+-r\d+-\d+|import-\w+)\.parquet")
+"""Name of a part."""
 _ALWAYS = "run_id experiment status order round deployment attempt".split()
 """Columns that each part has whose table has them."""
 _MOST_ROWS = 1 << 24
@@ -81,7 +82,9 @@ def reader_version() -> str:
 
     Tables with another one are made anew, as the same logs may give other figures.
     """
-    sources = [path for part in _SOURCES for path in sorted(PACKAGE_FOLDER.glob(part))]
+    sources = []
+    for part in _SOURCES:
+        sources += sorted(PACKAGE_FOLDER.glob(part))
     for reader in readers().values():  # those of other packages
         module = sys.modules[getattr(reader, "__name__", type(reader).__module__)]
         sources += [Path(module.__file__)] if module.__file__ else []
@@ -148,9 +151,9 @@ def tables_of(
         made = orjson.dumps([reader_version(), last_name(source), records])
         generation = hashlib.sha256(made).hexdigest()[:16]
         footer = _footer(_part(folder, "runs", block))
-        needed = set(details).intersection(footer.get("tables", ()))
-        footers = [footer, *(_footer(_part(folder, table, block)) for table in needed)]
-        written = {one.get("generation") for one in footers}
+        written = {footer.get("generation")}
+        for table in set(details).intersection(footer.get("tables", ())):
+            written.add(_footer(_part(folder, table, block)).get("generation"))
         # a run that was refused may have been repaired
         if footer.get("refused") or written != {generation}:
             behind[block] = generation
@@ -211,13 +214,14 @@ def current(source: Path, table: TableName) -> Tables:
     Missing runs are read from the raw logs now. If the folder is read-only, the tables are built
     in a temporary folder that lasts as long as this process.
     """
-    folder = _elsewhere.get(source, source)
+    elsewhere = _elsewhere.get(source)
+    folder = Path(elsewhere.name) if elsewhere else source
     tables = tables_of(source, folder, () if table == "runs" else (table,))
     try:
         _ingest([tables] if tables.behind else [])
     except OSError as error:
         readonly = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
-        if folder is not source or not readonly:
+        if elsewhere or not readonly:
             raise
     else:
         return tables
@@ -230,7 +234,7 @@ def current(source: Path, table: TableName) -> Tables:
     return current(source, table)
 
 
-_elsewhere: dict[Path, Path] = {}
+_elsewhere: dict[Path, TemporaryDirectory[str]] = {}
 """Where the tables of experiments that cannot be written are."""
 
 
@@ -321,7 +325,9 @@ def make_part(source: Path, into: Path, block: str, generation: str) -> int:
     footer: dict[str, Any] = {"generation": generation, "refused": False}
     parts = {table: own_path(into, str(_part(Path(), table, block))) for table in SCHEMAS}
     with ExitStack() as stack:
-        writers = {t: stack.enter_context(PartWriter(t, parts[t])) for t in DETAIL}
+        writers = {}
+        for table in DETAIL:
+            writers[table] = stack.enter_context(PartWriter(table, parts[table]))
         for raw in open_raw(source, block):
             for row, parsed in _read_folder(raw):
                 count += 1

@@ -213,9 +213,7 @@ def records_digests(folder: Path, block: str | None = None) -> dict[str, str]:
     """
     stored = names(folder / "digests")
     if block is not None:
-        # earlier releases listed all imports in one file
-        own = {f"{block}.sha256", f"{block_of('')}.sha256"}
-        stored = [name for name in stored if name in own]
+        stored = list({f"{block}.sha256"}.intersection(stored))
     listed = {}
     for file in stored:
         text = read_plain(folder, f"digests/{file}").decode("utf-8", "replace")
@@ -282,30 +280,35 @@ def new_run(folder: Path, name: str, *, durable: bool = True) -> Iterator[Path]:
     with appearing(path, durable=durable) as staged:
         staged.mkdir()
         yield staged
-        if not (staged / _records_file(name)).is_file():
-            raise StoreError(f"run {name}: no {_records_file(name)} was written")
-        digests = own_path(folder, f"digests/{block_of(name)}.sha256")
-        before = digests.read_text() if is_there(digests) else ""
-        # of a collector that was killed at this point
-        mine = f"  raw/{name}/"
-        lines = [line for line in before.splitlines(True) if mine not in line]
-        for file, digest in _digests(staged).items():
-            lines.append(f"{digest}{mine}{file}\n")
-        if not is_there(folder / DECLARED_DIGESTS):
-            list_declared(folder)
-        write(digests, "".join(lines).encode(), durable=durable)
+        document = staged / _records_file(name)
+        if not document.is_file():
+            raise StoreError(f"run {name}: no {document.name} was written")
+        data = document.read_bytes()
+        digests = {document.name: hashlib.sha256(data).hexdigest()}
+        for record in _read_records(data, packed=document.name == RECORDS):
+            digests |= record.files
+        _list_run(folder, name, digests, durable)
 
 
-def _digests(folder: Path) -> dict[str, str]:
-    files = [file for file in sorted(folder.iterdir()) if file.is_file()]
-    return {file.name: sha256_of(file) for file in files}
+def _list_run(folder: Path, name: str, files: Mapping[str, str], durable: bool) -> None:
+    """List the SHA-256 of the files of a run, beside those of its block."""
+    listed = own_path(folder, f"digests/{block_of(name)}.sha256")
+    before = listed.read_text() if is_there(listed) else ""
+    mine = f"  raw/{name}/"
+    # a collector that was killed at this point may have listed them
+    lines = [line for line in before.splitlines(True) if mine not in line]
+    lines += [f"{files[file]}{mine}{file}\n" for file in sorted(files)]
+    if not is_there(folder / DECLARED_DIGESTS):
+        list_declared(folder)
+    write(listed, "".join(lines).encode(), durable=durable)
 
 
 def write_record(
     staged: Path, record: Mapping[str, Any], declaration: Mapping[str, Any] | None
 ) -> Record:
     """Write the record of a run into its folder, with the SHA-256 of every file in it."""
-    document = {**record, "declaration": declaration, "files": _digests(staged)}
+    files = {file.name: sha256_of(file) for file in sorted(staged.iterdir())}
+    document = {**record, "declaration": declaration, "files": files}
     (staged / RECORD).write_bytes(orjson.dumps(document))
     return _RECORDS.validate_python([document])[0]
 
