@@ -137,11 +137,9 @@ class Results:
         if self.parts:
             return _together([one.runs for one in self._measured])
         runs = self._whole.dropna(axis="columns", how="all")
-        whole = [
-            c for c in runs.select_dtypes(["Int64", "boolean"]) if runs[c].notna().all()
-        ]
-        # those without a gap have types of numpy
-        runs = runs.astype({str(c): runs[c].to_numpy().dtype for c in whole})
+        for name in runs.select_dtypes(["Int64", "boolean"]):
+            if runs[name].notna().all():  # without a gap it has a type of numpy
+                runs[name] = runs[name].to_numpy()
         return runs.assign(declared=True) if self.contrasts else runs
 
     @cached_property
@@ -164,11 +162,6 @@ class Results:
     def added(self) -> tuple[Contrast, ...]:
         """Contrasts declared after the first run: they get an interval and no verdict."""
         return self._declared.added if self.folder else ()
-
-    @property
-    def frozen_utc(self) -> str | None:
-        """Time of the first run, which froze the contrasts; None before it."""
-        return self._declared.frozen_utc
 
     @property
     def metrics(self) -> list[str]:
@@ -279,28 +272,22 @@ def _frame(folder: Path, table: TableName) -> pd.DataFrame:
         if not runs:
             where = f"{folder}: nothing was measured here yet"
             raise NotMeasured(f"{where}; run `npl collect` first")
-        parts = [
-            read_part(path, table, tables.most_rows(table, block))
-            for block, path in tables.parts(table).items()
-            if block in runs
-        ]
         schema = SCHEMAS[table]
+        parts = [schema.empty_table()]
+        for block, path in tables.parts(table).items():
+            if block in runs:
+                parts.append(read_part(path, table, tables.most_rows(table, block)))
         # what a part lacks is null
-        data = pa.concat_tables(
-            [schema.empty_table(), *parts], promote_options="permissive"
-        )
-        own = set(dimensions(data.column_names)) - set(schema.names)
+        data = pa.concat_tables(parts, promote_options="permissive")
+        if table != "runs":
+            return data_frame(data.select(schema.names))
         # a label is text; a part of another release may have further figures
-        labels = [n for n in sorted(own) if pa.types.is_string(data.schema.field(n).type)]
-        data = data.select([*schema.names, *(labels if table == "runs" else ())])
-        if table == "runs":
-            causes = exclusions(folder)
-            excluded = pa.array(
-                [causes.get(i) for i in data["run_id"].to_pylist()], pa.string()
-            )
-            data = data.append_column("excluded", excluded)
-        frame = data_frame(data)
-        return frame.sort_values(_ORDER, ignore_index=True) if table == "runs" else frame
+        text = {field.name for field in data.schema if pa.types.is_string(field.type)}
+        labels = sorted(text.intersection(dimensions(text)) - set(schema.names))
+        frame = data_frame(data.select([*schema.names, *labels]))
+        causes = frame["run_id"].map(exclusions(folder))
+        frame["excluded"] = causes.astype(frame["run_id"].dtype)
+        return frame.sort_values(_ORDER, ignore_index=True)
 
 
 def data_frame(table: pa.Table) -> pd.DataFrame:
@@ -308,19 +295,18 @@ def data_frame(table: pa.Table) -> pd.DataFrame:
 
     Integers and flags keep their type even if some are missing.
     """
-    for i, column in enumerate(table.schema):
+    types = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+    frame: pd.DataFrame = table.to_pandas(types_mapper=types.get)
+    for column in table.schema:
         if pa.types.is_list(
             column.type
         ):  # a cell holds text, which pandas can count and group
-            texts = ["; ".join(cell) if cell else None for cell in table[i].to_pylist()]
-            table = table.set_column(i, column.name, pa.array(texts, pa.string()))
-        if pa.types.is_string(
-            table.schema[i].type
-        ):  # labels of others may hold control characters
-            seen = table[i].unique().drop_null().to_pylist()
-            if any(visible(text) != text for text in seen):
-                texts = [text and visible(text) for text in table[i].to_pylist()]
-                table = table.set_column(i, column.name, pa.array(texts, pa.string()))
-    types = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
-    frame: pd.DataFrame = table.to_pandas(types_mapper=types.get)
+            texts = frame[column.name].map("; ".join, na_action="ignore")
+            frame[column.name] = texts.astype("str").replace("", pd.NA)
+        elif not pa.types.is_string(column.type):
+            continue
+        # labels of others may hold control characters
+        seen = frame[column.name].dropna().unique()
+        if any(visible(text) != text for text in seen):
+            frame[column.name] = frame[column.name].map(visible, na_action="ignore")
     return frame

@@ -9,7 +9,7 @@ Polars, Dask and Spark skip what a filter rules out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from ..errors import StoreError
 from ..experiment.factors import FACTORS, dimensions, factor, factors_of
 from ..metrics import EVIDENCE, METRICS
-from ..tools.parsed import ParsedRun
+from ..tools.parsed import Columns, ParsedRun
 from .connections import largest_buffer, settings_of
 from .files import appearing
 from .raw import Record
@@ -34,10 +34,6 @@ in memory."""
 
 TableName = Literal["runs", "intervals", "percentiles"]
 
-_TEXT = (
-    "experiment run_id status error command notice raw_path raw_sha256 declaration_sha256 "
-    "reader_version"
-).split()
 _TYPES = {
     "text": pa.string(),
     "integer": pa.int64(),
@@ -45,30 +41,48 @@ _TYPES = {
     "flag": pa.bool_(),
 }
 
+
+def _columns(names: Iterable[str], kind: str) -> list[tuple[str, pa.DataType]]:
+    """Return columns of a schema, all of one kind."""
+    return [(name, _TYPES[kind]) for name in names]
+
+
 SCHEMAS: dict[TableName, pa.Schema] = {
     "runs": pa.schema(
-        [(c, pa.string()) for c in _TEXT]
-        + [(c, pa.int64()) for c in "round order deployment attempt".split()]
-        + [(f.name, _TYPES[f.kind]) for f in FACTORS.values()]
-        + [
+        [
+            *_columns(
+                "experiment run_id status error command notice raw_path raw_sha256 "
+                "declaration_sha256 reader_version".split(),
+                "text",
+            ),
+            *_columns("round order deployment attempt".split(), "integer"),
+            *((f.name, _TYPES[f.kind]) for f in FACTORS.values()),
             ("started_utc", pa.timestamp("us", "UTC")),
             ("warnings", pa.list_(pa.string())),
+            *_columns((*METRICS, *EVIDENCE), "number"),
         ]
-        + [(name, pa.float64()) for name in (*METRICS, *EVIDENCE)]
     ),
     "intervals": pa.schema(
-        [("run_id", pa.string()), ("stream", pa.int32()), ("direction", pa.string())]
-        + [("start_s", pa.float64()), ("end_s", pa.float64()), ("omitted", pa.bool_())]
-        + [
-            (c, pa.float64())
-            for c in "throughput_bps retransmits_count rtt_loaded_us cwnd_bytes".split()
+        [
+            ("run_id", pa.string()),
+            ("stream", pa.int32()),
+            ("direction", pa.string()),
+            *_columns("start_s end_s".split(), "number"),
+            ("omitted", pa.bool_()),
+            *_columns(
+                "throughput_bps retransmits_count rtt_loaded_us cwnd_bytes".split(),
+                "number",
+            ),
+            ("experiment", pa.string()),
         ]
-        + [("experiment", pa.string())]
     ),
     "percentiles": pa.schema(
-        [(c, pa.string()) for c in ("run_id", "basis")]
-        + [(c, pa.float64()) for c in ("percentile", "latency_us")]
-        + [("beyond", pa.int64()), ("experiment", pa.string())]
+        [
+            *_columns("run_id basis".split(), "text"),
+            *_columns("percentile latency_us".split(), "number"),
+            ("beyond", pa.int64()),
+            ("experiment", pa.string()),
+        ]
     ),
 }
 
@@ -93,8 +107,7 @@ class PartWriter(ExitStack):
         self._waiting = []
         if self._writer is None:
             # figures hardly repeat: a dictionary of them would be built and discarded
-            types = zip(rows.schema.names, rows.schema.types, strict=True)
-            text = [n for n, t in types if pa.types.is_string(t)]
+            text = [field.name for field in rows.schema if pa.types.is_string(field.type)]
             self._writer = self.enter_context(
                 pq.ParquetWriter(
                     self.enter_context(appearing(self._file)),
@@ -129,29 +142,24 @@ def detail(
     """Return rows of a run for every table but ``runs``, a batch at a time."""
     same = {"experiment": experiment, "run_id": run_id}
     for run in parsed:
-        if points := [asdict(point) for point in run.percentiles]:
-            columns = {name: [point[name] for point in points] for name in points[0]}
-            yield (
-                "percentiles",
-                _rows("percentiles", columns, {"basis": run.percentile_basis} | same),
-            )
+        if run.percentiles:
+            basis = same | {"basis": run.percentile_basis}
+            points = [asdict(point) | basis for point in run.percentiles]
+            yield "percentiles", pa.Table.from_pylist(points, SCHEMAS["percentiles"])
         if run.intervals:
-            yield "intervals", _rows("intervals", run.intervals, same)
+            yield "intervals", _intervals(run.intervals, same)
 
 
-def _rows(
-    table: TableName, columns: Mapping[str, Sequence[Any]], same: Mapping[str, str | None]
-) -> pa.Table:
-    """Return rows of one run for a table; a column that is not given is null."""
-    size = len(next(iter(columns.values())))
-    arrays = []
-    for column in SCHEMAS[table]:
+def _intervals(columns: Columns, same: Mapping[str, str]) -> pa.Table:
+    """Return rows of one run for the table of intervals; a column that is not given is null."""
+    size, arrays = len(columns["start_s"]), []
+    for column in SCHEMAS["intervals"]:
         values = columns.get(column.name)
         if values is None:
             arrays.append(pa.repeat(pa.scalar(same.get(column.name), column.type), size))
         else:
             arrays.append(pa.array(values, column.type, from_pandas=True))
-    return pa.table(arrays, schema=SCHEMAS[table])
+    return pa.table(arrays, schema=SCHEMAS["intervals"])
 
 
 def runs_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
@@ -159,8 +167,8 @@ def runs_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
 
     StoreError if a value does not fit the type of its column.
     """
-    known = {name for row in rows for name in row}
     schema = SCHEMAS["runs"]
+    known = set().union(*rows)
     for label in sorted(set(dimensions(known)) - set(schema.names)):
         schema = schema.append(pa.field(label, pa.string()))
     try:
