@@ -11,21 +11,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 import platform
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from ..data.declaration import freeze
-from ..data.files import last_name, own_path
-from ..data.layout import is_leading, lock, trial_of
-from ..data.raw import new_record, new_run, runs, write_record
+from ..data.files import last_name
+from ..data.layout import lock, trial_of
+from ..data.raw import Record, new_run, runs, write_record
 from ..errors import (
     CollectError,
     HostError,
@@ -41,7 +39,7 @@ from . import say_aloud
 from .event_loop import finish
 from .session import HostSession
 from .ssh import MAX_LOGINS
-from .trial import TrialRun, all_of, missing, now
+from .trial import TrialRun, all_of, missing
 
 TELL_S = 30.0
 """How often it is said how far a measurement is."""
@@ -49,7 +47,7 @@ PATIENCE_S = 300.0
 """How long to wait for a host that is unreachable for a while."""
 
 
-@dataclass(slots=True)
+@dataclass(kw_only=True, slots=True)
 class Tally:
     """Result of a call of `collect`."""
 
@@ -67,18 +65,16 @@ class Tally:
     """Why it stopped early."""
 
     def __str__(self) -> str:
-        counted = {
-            "measured before": self.before,
-            "failed in every attempt": self.failed,
-            "failed runs are kept": self.attempts_failed,
-        }
-        parts = [f"{self.ok} of {self.scheduled} trials measured"]
-        parts += [f"{count} {what}" for what, count in counted.items() if count]
+        text = f"{self.ok} of {self.scheduled} trials measured"
+        if self.before:
+            text += f", {self.before} measured before"
+        if self.failed:
+            text += f", {self.failed} failed in every attempt"
+        if self.attempts_failed:
+            text += f", {self.attempts_failed} failed runs are kept"
         if self.stopped:
-            parts.append(
-                f"stopped after round {self.stopped_after_round}: {self.stopped}"
-            )
-        return ", ".join(parts)
+            text += f", stopped after round {self.stopped_after_round}: {self.stopped}"
+        return text
 
 
 def collect(
@@ -129,24 +125,16 @@ def collect(
         The plan names a host that the deployment does not have, or another collector measures on
         one.
     """
-    # outside the hierarchy of loggers: two measurements in one process do not share it
-    log = logging.Logger("collect", logging.INFO)
-    with (
-        nullcontext() if locked else lock(folder),
-        closing(_LogFile(own_path(folder, "collect.log"), say)) as file,
-    ):
-        log.addHandler(file)
-        trials = [t for t in plan.trials if t.deployment == number]
+    with nullcontext() if locked else lock(folder):
+        tasks = _tasks(plan, folder, number)
         collector = _Collector(
             plan=plan,
             deployment=deployment,
             folder=folder,
             declaration=freeze(folder),
-            trials=trials,
-            sessions=_sessions(trials, deployment, _mark(folder), install, log),
-            past=_past(trials, folder),
+            tasks=tasks,
+            sessions=_sessions(tasks, deployment, _mark(folder), install, say),
             say=say,
-            log=log,
             enough=enough,
             spent=spent,
             patience_s=patience_s,
@@ -156,25 +144,6 @@ def collect(
         except (KeyboardInterrupt, SystemExit):  # of a signal, see `netperf_lib.cli.main`
             say("interrupted; run the same command again to resume")
             raise
-
-
-class _LogFile(logging.FileHandler):
-    """A log whose first failure is said in a line; the measurement goes on without it."""
-
-    def __init__(self, file: Path, say: Callable[[str], None]) -> None:
-        super().__init__(file, encoding="utf-8")
-        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-        self._say: Callable[[str], None] | None = say
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - its name in logging
-        if self._say is not None:
-            why = sys.exc_info()[1]
-            self._say(f"{self.baseFilename} cannot be written ({why}); it is incomplete")
-            self._say = None
-
-    def close(self) -> None:
-        with suppress(OSError):  # a full disk was reported before
-            super().close()
 
 
 def _mark(folder: Path) -> str:
@@ -190,56 +159,66 @@ def _mark(folder: Path) -> str:
 
 
 @dataclass(slots=True)
-class _Past:
-    """What happened to a trial so far."""
+class _Task:
+    """A trial, and what happened to it so far."""
 
+    trial: Trial
     attempts: int = 0
     """Runs that exist, whatever their result."""
     used: int = 0
     """Runs whose tool was started: they count towards the limit."""
     done: bool = False
+    before: bool = False
+    """Whether it was done before this call."""
+    given_up: bool = False
     why: str = ""
-    """Why the last one failed."""
+    """Why the last run failed."""
+    failed: int = 0
+    """Runs that failed in this call."""
+    reached: bool = False
+    """Whether its hosts were reached in this call."""
+
+    def add(self, record: Record) -> None:
+        """Take note of a run."""
+        why = record.failure
+        if record.attempt > self.attempts:
+            self.attempts, self.why = record.attempt, why or ""
+        self.used += record.started_utc is not None
+        # one that only leads is not repeated
+        self.done |= why is None or self.trial.leading
 
 
-def _past(trials: Sequence[Trial], folder: Path) -> dict[str, _Past]:
-    past = {t.run_id: _Past() for t in trials}
+def _tasks(plan: Plan, folder: Path, number: int | None = None) -> list[_Task]:
+    """Return the trials of a deployment, or of all, with what happened to each."""
+    tasks = {}
+    for trial in plan.trials:
+        if number in (None, trial.deployment):
+            tasks[trial.run_id] = _Task(trial)
     for record in runs(folder):
-        if trial := past.get(trial_of(record.run_id)):
-            why = record.failure
-            if record.attempt > trial.attempts:
-                trial.attempts, trial.why = record.attempt, why or ""
-            trial.used += record.started_utc is not None
-            trial.done |= why is None or is_leading(record.run_id)
-    return past
-
-
-def _todo(
-    trials: Sequence[Trial], past: Mapping[str, _Past], attempts: int
-) -> list[Trial]:
-    return [
-        t for t in trials if not past[t.run_id].done and past[t.run_id].used < attempts
-    ]
+        if task := tasks.get(trial_of(record.run_id)):
+            task.add(record)
+    for task in tasks.values():
+        task.before = task.done
+        task.given_up = not task.done and task.used >= plan.experiment.attempts
+    return list(tasks.values())
 
 
 def is_complete(plan: Plan, folder: Path, *, number: int = 1) -> bool:
     """Return whether every trial of deployment `number` has a good run, or no attempt left."""
-    trials = [t for t in plan.trials if t.deployment == number]
-    return not _todo(trials, _past(trials, folder), plan.experiment.attempts)
+    return all(task.done or task.given_up for task in _tasks(plan, folder, number))
 
 
 def failures(plan: Plan, folder: Path) -> str | None:
     """Return how many trials were tried without a good run, and why; None if there are none."""
-    left = [p for p in _past(plan.trials, folder).values() if p.attempts and not p.done]
+    left = [t for t in _tasks(plan, folder) if t.attempts and not t.done]
     if not left:
         return None
-    attempts = plan.experiment.attempts
     words = (
-        f"{len(left)} of {len(plan.trials)} trials have no good run after all attempts"
+        f"{len(left)} of {len(plan.trials)} trials have no good run after all attempts; the last "
+        f"reason: {left[-1].why}"
     )
-    words += f"; the last reason: {left[-1].why}"
-    if any(p.used >= attempts for p in left):
-        how = f"raise attempts (now {attempts}) in the experiment to try again"
+    if any(task.given_up for task in left):
+        how = f"raise attempts (now {plan.experiment.attempts}) in the experiment to try again"
         words += f"; once that is mended, {how}"
     return words
 
@@ -276,28 +255,30 @@ def _clock_offset_s() -> float:
 
 
 def _sessions(
-    trials: Sequence[Trial],
+    tasks: Sequence[_Task],
     deployment: Deployment,
     marker: str,
     install: bool,
-    log: logging.Logger,
+    say: Callable[[str], None],
 ) -> dict[str, HostSession]:
     """Return a session with each host of the trials, by its name; none is contacted yet."""
     needed: dict[str, list[str]] = {}
-    for trial in trials:
-        tools = [spec.tool for spec in (trial.test, trial.test.during) if spec]
+    for trial in [task.trial for task in tasks]:
         for name in (trial.pair.client, trial.pair.server):
-            needed.setdefault(name, []).extend(tools)
+            tools = needed.setdefault(name, [])
+            tools.append(trial.test.tool)
+            if trial.test.during:
+                tools.append(trial.test.during.tool)
     known = {host.name: host for host in deployment.hosts}
-    if missing := needed.keys() - known.keys():
+    if absent := needed.keys() - known.keys():
         names = ", ".join(known)
         raise HostError(
-            f"no host {min(missing)!r} (known: {names}); name one of these in `pairs`"
+            f"no host {min(absent)!r} (known: {names}); name one of these in `pairs`"
         )
     logins = asyncio.Semaphore(MAX_LOGINS)
     return {
         name: HostSession(
-            known[name], marker, tools, install=install, log=log, logins=logins
+            known[name], marker, tools, install=install, say=say, logins=logins
         )
         for name, tools in needed.items()
     }
@@ -312,17 +293,14 @@ class _Collector:
     folder: Path
     declaration: Mapping[str, Any] | None
     """What every record says of the contrasts that were declared."""
-    trials: Sequence[Trial]
+    tasks: Sequence[_Task]
     sessions: Mapping[str, HostSession]
-    past: Mapping[str, _Past]
     say: Callable[[str], None]
-    log: logging.Logger
     enough: Callable[[], str | None] | None
     spent: Callable[[], str | None] | None
     patience_s: float
-    tally: Tally = field(default_factory=Tally)
-    remaining: dict[str, float] = field(default_factory=dict)
-    """Seconds that each trial that is still to do takes."""
+    stopped: tuple[int, str] | None = None
+    """The round after which measuring stopped early, and why."""
     steady: _Clock = field(default_factory=_Clock)
     told: float = field(default_factory=time.monotonic)
     """When it was said last how far the measurement is."""
@@ -330,203 +308,180 @@ class _Collector:
     # -- the schedule ------------------------------------------------------------------------------
 
     async def collect(self) -> Tally:
-        experiment = self.plan.experiment
-        todo = _todo(self.trials, self.past, experiment.attempts)
-        done = [t for t in self.trials if self.past[t.run_id].done]
-        self.tally.scheduled = sum(not t.leading for t in self.trials)
-        self.tally.before = sum(not t.leading for t in done)
-        self.tally.failed = len(self.trials) - len(done) - len(todo)
-        self.remaining |= {t.run_id: trial_s(t, experiment) for t in todo}
-        self.log.info(
-            "begin: %d of %d trials to do, seed %d",
-            len(todo),
-            len(self.trials),
-            self.plan.seed,
-        )
-        before = f", {len(done)} measured before" if done else ""
-        left = clock(sum(self.remaining.values()))
-        self.say(f"{len(self.trials)} trials{before}; about {left}")
+        todo = self._open()
+        words = f"{len(self.tasks)} trials"
+        if done := self._done():
+            words += f", {done} measured before"
+        self.say(f"{words}; about {self._left()}")
         try:
             await self._contact_all(todo)
-            for number, trials in groupby(todo, key=lambda t: t.round):
+            for number, tasks in groupby(todo, key=lambda task: task.trial.round):
                 # a round that has begun is completed: verdicts need both sides of it
-                if self.enough and any(p.attempts for p in self.past.values()):
+                if self.enough and any(task.attempts for task in self.tasks):
                     self._stop(number - 1, self.enough())
-                if self.tally.stopped:
+                if self.stopped:
                     break
-                await self._round(number, list(trials))
+                await self._round(number, list(tasks))
         finally:
-            await asyncio.gather(
-                *(s.leave() for s in self.sessions.values()), return_exceptions=True
-            )
-            self.log.info("end: %s", self.tally)
-        return self.tally
+            leaving = [session.leave() for session in self.sessions.values()]
+            await asyncio.gather(*leaving, return_exceptions=True)
+        return self._tally()
+
+    def _open(self) -> list[_Task]:
+        return [task for task in self.tasks if not task.done and not task.given_up]
+
+    def _done(self) -> int:
+        return sum(task.done for task in self.tasks)
+
+    def _left(self) -> str:
+        """Return the time that the trials take which are still to do."""
+        experiment = self.plan.experiment
+        return clock(sum(trial_s(task.trial, experiment) for task in self._open()))
+
+    def _tally(self) -> Tally:
+        tally = Tally()
+        for task in self.tasks:
+            tally.failed += task.given_up
+            tally.attempts_failed += task.failed
+            if not task.trial.leading:
+                tally.scheduled += 1
+                tally.before += task.before
+                tally.ok += task.done and not task.before
+        if self.stopped:
+            tally.stopped_after_round, tally.stopped = self.stopped
+        return tally
 
     def _stop(self, number: int, why: str | None) -> None:
         """Stop after a round if there is a reason."""
-        if why and not self.tally.stopped:
-            self.tally.stopped_after_round, self.tally.stopped = number, why
+        if why and not self.stopped:
+            self.stopped = number, why
 
     def _ends(self, trial: Trial) -> tuple[HostSession, HostSession]:
         return self.sessions[trial.pair.client], self.sessions[trial.pair.server]
 
-    async def _contact_all(self, todo: list[Trial]) -> None:
+    async def _contact_all(self, todo: Sequence[_Task]) -> None:
         """Meet all hosts at once before the first trial.
 
         A host that cannot be met fails its own trials later.
         """
         # A collector killed after its last trial may have left settings changed on hosts with
         # nothing left to do.
-        changed = [t for t in self.trials if t.requested_buffer_bytes is not None]
-        sessions = list(
-            dict.fromkeys(s for t in (*todo, *changed) for s in self._ends(t))
-        )
-        outcomes = await asyncio.gather(
-            *(s.meet() for s in sessions), return_exceptions=True
-        )
-        for session, outcome in zip(sessions, outcomes, strict=True):
+        changed = [t for t in self.tasks if t.trial.requested_buffer_bytes is not None]
+        met: dict[HostSession, None] = {}
+        for task in (*todo, *changed):
+            met |= dict.fromkeys(self._ends(task.trial))
+        meetings = [session.meet() for session in met]
+        outcomes = await asyncio.gather(*meetings, return_exceptions=True)
+        for session, outcome in zip(met, outcomes, strict=True):
             if isinstance(outcome, NetperfError) and not isinstance(outcome, InUseError):
-                self.log.error("%s", outcome)
                 self.say(str(outcome))
             elif outcome is not None:
                 raise outcome
-            for tool in session.missing if session.facts else ():
-                self.say(missing(tool, session))
+            if session.facts:
+                for tool in session.missing:
+                    self.say(missing(tool, session))
 
-    async def _round(self, number: int, trials: list[Trial]) -> None:
+    async def _round(self, number: int, tasks: Sequence[_Task]) -> None:
         """Measure every trial of a round.
 
-        Repeating failed ones at its end until their attempts are used up.
+        Those that failed are repeated at its end until their attempts are used up.
         """
-        tries, reached = dict.fromkeys((t.run_id for t in trials), 0), False
-        while trials:
-            records = await self._pass(number, trials)
-            again = []
-            for trial in trials:
-                if (record := records.get(trial.run_id)) is None:
-                    continue  # the budget is spent
-                past = self.past[trial.run_id]
-                tries[trial.run_id] += 1
-                if past.done:
-                    self.tally.ok += not trial.leading
-                elif (
-                    record["reached"]
-                    and max(tries[trial.run_id], past.used)
-                    < self.plan.experiment.attempts
-                ):
-                    again.append(trial)
-                else:
-                    self.tally.failed += 1
-                    self.remaining.pop(trial.run_id, None)
-            reached |= any(r["reached"] for r in records.values())
-            if records and not reached:
-                *_, last = records.values()
+        again = list(tasks)
+        tried: list[_Task] = []
+        while again and not self.stopped:
+            tried += await self._pass(number, again)
+            if tried and not any(task.reached for task in tried):
                 raise CollectError(
                     f"no pair of hosts of {self.plan.experiment.name!r} can be reached: "
-                    f"{last['error']}; "
-                    "once one can, run the same command again to resume"
+                    f"{tried[-1].why}; once one can, run the same command again to resume"
                 )
-            trials = [] if self.tally.stopped else again
+            again = [task for task in again if not task.done and not task.given_up]
 
-    async def _pass(self, number: int, trials: list[Trial]) -> dict[str, dict[str, Any]]:
-        """Measure each of these once.
+    async def _pass(self, number: int, tasks: Sequence[_Task]) -> list[_Task]:
+        """Measure each of these once, and return those that were, in this order.
 
         Those whose hosts do not answer come last: the outage may be over by then.
         """
-        waiting, records = list(trials), dict[str, dict[str, Any]]()
+        waiting, tried = list(tasks), list[_Task]()
         while waiting:
             if self.spent:
                 self._stop(number, self.spent())
-            if self.tally.stopped:
+            if self.stopped:
                 break
             waiting.sort(key=self._away)
-            patient = all(map(self._away, waiting))
-            trial = waiting.pop(0)
-            if (record := await self._attempt(trial, patient)) is None:
-                waiting.append(trial)
+            task = waiting.pop(0)
+            if await self._attempt(task, patient=self._away(task)):
+                tried.append(task)
             else:
-                records[trial.run_id] = record
-        return records
+                waiting.append(task)
+        return tried
 
-    def _away(self, trial: Trial) -> bool:
-        return any(s.away for s in self._ends(trial))
+    def _away(self, task: _Task) -> bool:
+        return any(session.away for session in self._ends(task.trial))
 
     # -- one trial ---------------------------------------------------------------------------------
 
-    async def _attempt(self, trial: Trial, patient: bool) -> dict[str, Any] | None:
-        """Measure a trial, and return the record.
-
-        None if it should wait for an unreachable host.
-        """
-        client, server = self._ends(trial)
+    async def _attempt(self, task: _Task, patient: bool) -> bool:
+        """Measure a trial; return False if it should wait for an unreachable host."""
+        ends = self._ends(task.trial)
         patience_s = self.patience_s if patient else 0.0
         failed: NetperfError | None = None
         try:
-            await all_of(s.wait(patience_s, self.say) for s in (client, server))
+            await all_of(session.wait(patience_s) for session in ends)
         except NetperfError as error:
             failed = error
-        if isinstance(failed, UnreachableError) and not (patient or failed.lasting):
-            return None
-        past = self.past[trial.run_id]
-        past.attempts += 1
-        run_id = f"{trial.run_id}-a{past.attempts}"
+            if isinstance(error, UnreachableError) and not (patient or error.lasting):
+                return False
+        reached = not isinstance(failed, UnreachableError)
+        number = task.attempts + 1
+        run_id = f"{task.trial.run_id}-a{number}"
         with new_run(self.folder, run_id) as folder:
-            record = self._record(trial, run_id, past.attempts)
-            run = TrialRun(trial, client, server, past.attempts, folder, record)
+            blank = self._record(task.trial, run_id, number)
+            run = TrialRun(task.trial, *ends, number, folder, blank)
             try:
                 if failed:
                     raise failed
                 await run.measure()
             except NetperfError as error:
-                record |= {"status": "failed", "error": str(error)}
+                failed = error
             finally:
                 run.files.close()
-            record["ended_utc"] = record["ended_utc"] or now()
             if shift := self.steady.shift():
-                record["warnings"].append(shift)
-            run.read()
-            why = write_record(folder, record, self.declaration).failure
-        past.used += record["started_utc"] is not None
-        past.done = why is None or trial.leading  # one that only leads is not repeated
-        if past.done:
-            self.remaining.pop(trial.run_id, None)
-        self.tally.attempts_failed += why is not None
-        self.log.log(
-            logging.INFO if why is None else logging.WARNING, "%s %s", run_id, why or "ok"
-        )
-        for warning in record["warnings"]:
-            self.log.warning("%s %s", run_id, warning)
-        self._tell(trial.round, run_id, why)
-        if (
-            self.plan.experiment.pause_s and self.remaining
-        ):  # no pause after the last trial
+                blank.warnings.append(shift)
+            ended = asdict(run.ended(failed)) | {"seed": self.plan.seed}
+            record = write_record(folder, ended, self.declaration)
+        self._note(task, record, reached)
+        if self.plan.experiment.pause_s and self._open():  # no pause after the last trial
             await asyncio.sleep(self.plan.experiment.pause_s)
-        return record | {"reached": not isinstance(failed, UnreachableError)}
+        return True
 
-    def _tell(self, number: int, run_id: str, why: str | None) -> None:
-        """Say why a run failed and, now and then, how far the measurement is."""
-        if why is not None:
-            self.say(f"{run_id} failed: {why}")
-        if time.monotonic() - self.told >= TELL_S:
-            self.told = time.monotonic()
-            done = sum(past.done for past in self.past.values())
-            left = clock(sum(self.remaining.values()))
-            self.say(f"round {number}: {done} of {len(self.trials)} trials, {left} left")
-
-    def _record(self, trial: Trial, run_id: str, attempt: int) -> dict[str, Any]:
-        hosts = {"client": trial.pair.client, "server": trial.pair.server}
-        return new_record(
+    def _record(self, trial: Trial, run_id: str, attempt: int) -> Record:
+        """Return what is known of a run before it begins."""
+        client, server = self._ends(trial)
+        return Record(
             run_id=run_id,
-            attempt=attempt,
+            trial=trial_levels(trial),
             experiment=self.plan.experiment.name,
             deployment=trial.deployment,
-            deployment_id=self.deployment.deployment_id,
             round=trial.round,
             order=trial.order,
-            seed=self.plan.seed,
-            trial=trial_levels(trial),
-            hosts={
-                side: asdict(self.sessions[name].host) for side, name in hosts.items()
-            },
+            attempt=attempt,
             notice=self.deployment.notice,
+            deployment_id=self.deployment.deployment_id,
+            hosts={"client": asdict(client.host), "server": asdict(server.host)},
         )
+
+    def _note(self, task: _Task, record: Record, reached: bool) -> None:
+        """Take note of a run: say why it failed and, now and then, how far the measurement is."""
+        task.add(record)
+        task.reached |= reached
+        task.failed += record.failure is not None
+        used = max(task.failed, task.used)
+        if not task.done:
+            task.given_up = not reached or used >= self.plan.experiment.attempts
+        if record.failure is not None:
+            self.say(f"{record.run_id} failed: {record.failure}")
+        if time.monotonic() - self.told >= TELL_S:
+            self.told = time.monotonic()
+            trials = f"{self._done()} of {len(self.tasks)} trials"
+            self.say(f"round {task.trial.round}: {trials}, {self._left()} left")

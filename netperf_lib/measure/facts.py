@@ -10,8 +10,8 @@ sets. Nothing here does I/O.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 CPU_BUSY, CPU_STOLEN, RETRANSMITTED, CLOCK_JUMP_S = 0.9, 0.05, 0.05, 0.25
@@ -68,6 +68,7 @@ exit 0
 """``$1`` is the network interface."""
 
 
+_TICKS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _FIRST = ("kernel", "os", "cpu", "cpus", "nic")
 """Facts that are the first line of their part."""
 
@@ -88,41 +89,45 @@ def read_facts(text: str) -> dict[str, Any]:
     Unknown facts are absent or null.
     """
     parts = _parts(text)
-
-    def first(name: str) -> str | None:
-        return next(iter(parts.get(name, ())), None)
-
-    split = (line.partition(" ") for line in parts.get("sysctl", ()))
-    sysctl = {name.replace("/", "."): " ".join(v.split()) for name, _, v in split if v}
-    # Azure pairs the synthetic interface with a virtual function of the same hardware address
-    functions = [line.split() for line in parts.get("functions", ())]
-    up = [words[1] for words in functions if len(words) == 3 and words[2] == "up"]
-    driver, mtu = first("driver"), first("mtu") or ""
-    virtual = driver == "hv_netvsc"
-    facts: dict[str, Any] = {name: first(name) for name in _FIRST}
-    return facts | {
-        # the interface itself says hv_netvsc for every card: what drives the card is the function
-        "nic_driver": up[0] if virtual and up else driver,
-        "mtu": int(mtu) if mtu.isdecimal() else None,
-        "offloads": parts.get("offloads", []),
-        "qdisc": parts.get("qdisc", []),
-        "functions": parts.get("functions", []),
-        "vf_up": bool(up) if virtual else None,
-        "congestion_control": sysctl.get("net.ipv4.tcp_congestion_control"),
-        "sysctl": sysctl,
-        # the first line is the path of the program, the second names the version; credits and
-        # options may follow
-        "tools": {
-            name.split()[1]: "".join(lines[1:2]) or None
-            for name, lines in parts.items()
-            if name.startswith("tool ") and lines
-        },
-    }
+    first = {name: lines[0] for name, lines in parts.items() if lines}
+    sysctl = {}
+    for line in parts.get("sysctl", ()):
+        name, *values = line.split()
+        if values:
+            sysctl[name.replace("/", ".")] = " ".join(values)
+    installed = {}
+    for name, lines in parts.items():
+        if name.startswith("tool ") and lines:
+            # the path of the program, its version, and perhaps credits and options
+            installed[name.split()[1]] = "".join(lines[1:2]) or None
+    facts: dict[str, Any] = {name: first.get(name) for name in _FIRST}
+    facts |= {name: parts.get(name, []) for name in ("offloads", "qdisc", "functions")}
+    facts |= {"mtu": _number(first.get("mtu", "")), "sysctl": sysctl, "tools": installed}
+    facts["congestion_control"] = sysctl.get("net.ipv4.tcp_congestion_control")
+    facts |= {"nic_driver": first.get("driver"), "vf_up": None}
+    if facts["nic_driver"] == "hv_netvsc":
+        # Azure pairs this synthetic interface with a virtual function of the same hardware address:
+        # it says hv_netvsc for every card, and the function tells what drives the card
+        functions = [line.split() for line in parts.get("functions", ())]
+        up = [words[1] for words in functions if words[2:] == ["up"]]
+        facts["vf_up"] = bool(up)
+        facts["nic_driver"] = (up or ["hv_netvsc"])[0]
+    return facts
 
 
-def _number(text: str) -> float | None:
+def _number(text: str) -> int | float | None:
     text = text.strip()
-    return float(text) if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", text, re.ASCII) else None
+    if re.fullmatch(r"-?[0-9]+", text, re.ASCII):
+        return int(text)
+    if re.fullmatch(r"-?[0-9]+\.[0-9]+", text, re.ASCII):
+        return float(text)
+    return None
+
+
+def _numbers(names: Iterable[str], values: Iterable[str]) -> dict[str, int | float]:
+    """Return what is a number, by its name."""
+    pairs = zip(names, map(_number, values), strict=False)
+    return {name: value for name, value in pairs if value is not None}
 
 
 def read_counters(text: str) -> dict[str, Any]:
@@ -132,38 +137,31 @@ def read_counters(text: str) -> dict[str, Any]:
     """
     parts = _parts(text)
     counters: dict[str, Any] = {}
-    clock = [_number(line.split()[0]) for line in parts.get("time", ())]
-    if len(clock) == 2 and None not in clock:
-        counters |= {"time_s": clock[0], "uptime_s": clock[1]}
-    ticks = [_number(word) for word in " ".join(parts.get("cpu", ())).split()[1:9]]
-    if len(ticks) == 8 and None not in ticks:
-        user, nice, system, idle, wait, irq, soft, steal = (int(t or 0) for t in ticks)
-        busy = (
-            user + system + irq + soft + steal
-        )  # not `nice`: such work gives way to the test
+    clocks = [line.split()[0] for line in parts.get("time", ())]
+    times = _numbers(("time_s", "uptime_s"), clocks)
+    if len(times) == 2:
+        counters |= times
+    ticks = _numbers(_TICKS, " ".join(parts.get("cpu", ())).split()[1:])
+    if len(ticks) == len(_TICKS):
+        # not `nice`: such work gives way to the test
+        busy = sum(ticks[name] for name in ("user", "system", "irq", "softirq", "steal"))
         counters |= {
             "cpu.busy": busy,
-            "cpu.steal": steal,
-            "cpu.softirq": soft,
-            "cpu.total": busy + nice + idle + wait,
+            "cpu.steal": ticks["steal"],
+            "cpu.softirq": ticks["softirq"],
+            "cpu.total": sum(ticks.values()),
         }
     lines = parts.get("tcp", [])
     for names, values in zip(lines[::2], lines[1::2], strict=False):
         group, *keys = names.split()
-        pairs = zip(keys, map(_number, values.split()[1:]), strict=False)
-        counters |= {
-            f"{group.rstrip(':')}.{key}": int(value)
-            for key, value in pairs
-            if value is not None
-        }
+        full = [f"{group.rstrip(':')}.{key}" for key in keys]
+        counters |= _numbers(full, values.split()[1:])
     for part, separator in (("nic", " "), ("ethtool", ":")):
         for line in parts.get(part, ()):
             key, _, value = line.rpartition(separator)
-            if (number := _number(value)) is not None:
-                counters[f"{part}.{key.strip()}"] = int(number)
-    counters["state"] = dict(
-        line.split(" ", 1) for line in parts.get("state", ()) if " " in line
-    )
+            counters |= _numbers([f"{part}.{key.strip()}"], [value])
+    settings = [line.split(" ", 1) for line in parts.get("state", ())]
+    counters["state"] = {words[0]: words[1] for words in settings if words[1:]}
     return counters
 
 
@@ -171,11 +169,11 @@ def difference(
     before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> dict[str, int | float]:
     """Return how much each counter grew; those that did not move are left out."""
-    return {
-        name: value - before[name]
-        for name, value in after.items()
-        if isinstance(value, int | float) and name in before and value != before[name]
-    }
+    grown = {}
+    for name, value in after.items():
+        if name != "state" and name in before and value != before[name]:
+            grown[name] = value - before[name]
+    return grown
 
 
 def warnings(
@@ -185,42 +183,36 @@ def warnings(
     accelerated: bool | None = None,
 ) -> list[str]:
     """Return what happened on a host during a test that makes its numbers doubtful."""
-    moved, notes = difference(before, after), []
+    grown = Counter(difference(before, after))
+    notes = []
     for name, value in before.get("state", {}).items():
         now = after.get("state", {}).get(name)
         if now != value:
-            notes.append(f"{host}: {name} changed from {value} to {now} during the run")
-    grown: defaultdict[str, Any] = defaultdict(int, moved)
+            notes.append(f"{name} changed from {value} to {now} during the run")
     total = grown["cpu.total"]
     if total > 20:  # clock ticks of 10 ms: less says nothing
-        busy, steal = (grown[name] / total for name in ("cpu.busy", "cpu.steal"))
+        busy, steal = grown["cpu.busy"] / total, grown["cpu.steal"] / total
         if busy > CPU_BUSY:
             why = "the number may be the machine's, not the network's"
-            notes.append(f"{host}: CPU {100 * busy:.0f} % busy: {why}")
+            notes.append(f"CPU {100 * busy:.0f} % busy: {why}")
         if steal > CPU_STOLEN:
             where = "other machines on its hardware"
-            notes.append(f"{host}: {100 * steal:.0f} % of the CPU went to {where}")
+            notes.append(f"{100 * steal:.0f} % of the CPU went to {where}")
     for way, word in (("tx", "sent"), ("rx", "received")):
         function = f"ethtool.vf_{way}_packets"
         packets, through = grown[f"nic.{way}_packets"], grown[function]
-        if (
-            accelerated
-            and function in after
-            and packets > 100
-            and through < BYPASSING * packets
-        ):
+        known = accelerated and function in after
+        if known and packets > 100 and through < BYPASSING * packets:
             notes.append(
-                f"{host}: {through} of {packets} packets {word} took the virtual function: "
-                "accelerated networking was "
-                "not at work all the time"
+                f"{through} of {packets} packets {word} took the virtual function: "
+                "accelerated networking was not at work all the time"
             )
-    sent, again = grown["Tcp.OutSegs"], grown["Tcp.RetransSegs"]
-    if again > 100 and again > RETRANSMITTED * sent:
-        notes.append(
-            f"{host}: {100 * again / sent:.0f} % of the TCP segments were retransmitted"
-        )
-    jump = grown["time_s"] - grown["uptime_s"]
-    if "time_s" in moved and abs(jump) > CLOCK_JUMP_S:
+    again = grown["Tcp.RetransSegs"]
+    if again > 100 and again > RETRANSMITTED * grown["Tcp.OutSegs"]:
+        share = again / grown["Tcp.OutSegs"]
+        notes.append(f"{100 * share:.0f} % of the TCP segments were retransmitted")
+    jump_s = grown["time_s"] - grown["uptime_s"]
+    if abs(jump_s) > CLOCK_JUMP_S:
         how = "let its time service slew, not step"
-        notes.append(f"{host}: the clock jumped by {jump:+.2f} s during the run; {how}")
-    return notes
+        notes.append(f"the clock jumped by {jump_s:+.2f} s during the run; {how}")
+    return [f"{host}: {note}" for note in notes]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -105,12 +104,12 @@ class HostSession:
         needed: Iterable[str],
         *,
         install: bool,
-        log: logging.Logger,
+        say: Callable[[str], None],
         logins: asyncio.Semaphore,
     ) -> None:
         self.host, self.remote, self.marker = host, Remote(host, marker, logins), marker
         self.needed, self.install = tuple(dict.fromkeys(needed)), install
-        self.log = log
+        self.say = say
         self.facts: dict[str, Any] = {}
         self.refused: dict[str, str] = {}
         """Tools that could not be installed, and why."""
@@ -127,11 +126,8 @@ class HostSession:
     @property
     def missing(self) -> list[str]:
         """Tools that the host needs and does not have."""
-        return [
-            t
-            for t in self.needed
-            if tools.tool(t).VERSION[0] not in self.facts.get("tools", {})
-        ]
+        found = self.facts.get("tools", {})
+        return [t for t in self.needed if tools.tool(t).VERSION[0] not in found]
 
     async def meet(self) -> None:
         """Connect if there is no connection; on a new one, clean up what a killed collector left.
@@ -152,7 +148,7 @@ class HostSession:
                 raise
             self.away = None
 
-    async def wait(self, patience_s: float, say: Callable[[str], None]) -> None:
+    async def wait(self, patience_s: float) -> None:
         """Meet the host.
 
         If it cannot be reached, retry until it has been away for `patience_s`, or `FIRST_S`.
@@ -167,8 +163,7 @@ class HostSession:
                 if error.lasting or left <= 0:
                     raise
                 if pause == AGAIN_S:
-                    say(f"{error}; retrying for {left:.0f} s")
-                    self.log.warning("%s; waiting for it", error)
+                    self.say(f"{error}; retrying for {left:.0f} s")
                 await asyncio.sleep(min(pause, left))
                 pause = min(1.5 * pause, WAIT_S)
 
@@ -178,9 +173,7 @@ class HostSession:
         if self._met:
             return
         if ended := await self.remote.end_leftovers():
-            self.log.warning(
-                "%s: ended %d processes that a killed collector had left", self, ended
-            )
+            self.say(f"{self}: ended {ended} processes that a killed collector had left")
         end = time.monotonic() + LEAVING_S
         while others := (await self.remote.script(OTHERS, self.marker)).out.split():
             if time.monotonic() < end:
@@ -193,35 +186,33 @@ class HostSession:
                 "would disturb the "
                 "other's numbers; wait for it to finish, or stop it"
             )
-        self._buffers = _UNKNOWN
         if self.host.owned and await self._put_back():
-            self.log.warning(
-                "%s: put back the TCP buffers that a killed collector had changed", self
+            self.say(
+                f"{self}: put back the TCP buffers that a killed collector had changed"
             )
         if not self.facts:
             await self._read_facts()
-            for tool in (
-                self.missing if self.install else ()
-            ):  # one that is unavailable must not prevent the others
-                package = tools.tool(tool).PACKAGE
-                self.log.info("%s: installing %s", self, package)
-                try:
-                    await self._root(
-                        INSTALL, f"{package} cannot be installed", package, limit_s=600
-                    )
-                except CollectError as error:
-                    self.log.error("%s", error)  # noqa: TRY400 (users get sentences)
-                    self.refused[tool] = str(error)
             if self.missing and self.install:
+                await self._install()
                 await self._read_facts()
         self._met = True
+
+    async def _install(self) -> None:
+        """Install what is missing; one that is unavailable must not prevent the others."""
+        for tool in self.missing:
+            package = tools.tool(tool).PACKAGE
+            self.say(f"{self}: installing {package}")
+            try:
+                failure = f"{package} cannot be installed"
+                await self._root(INSTALL, failure, package, limit_s=600)
+            except CollectError as error:
+                self.refused[tool] = str(error)
 
     async def _read_facts(self) -> None:
         versions = [" ".join(tools.tool(tool).VERSION) for tool in self.needed]
         address = self.host.own_address or self.host.data_address
         done = await self.remote.script(facts.FACTS, address, *versions, limit_s=60)
         self.facts = facts.read_facts(done.out)
-        self.log.info("%s: %s", self, self.facts.get("kernel"))
 
     async def _root(
         self,
@@ -234,11 +225,11 @@ class HostSession:
         done = await self.remote.script(script, *arguments, root=True, limit_s=limit_s)
         if done.exit_code:
             lines = (done.err or done.out).strip().splitlines()
-            why = lines[-1] if lines else f"exit code {done.exit_code}"
+            why = [f"exit code {done.exit_code}", *lines][-1]
             if done.exit_code == MISSING or "sudo" in why or "denied" in why:
                 remedy = "log in as root, or as a user with passwordless sudo"
             raise CollectError(
-                f"{self}: {failure} ({why}){f'; {remedy}' if remedy else ''}"
+                "; ".join(filter(None, (f"{self}: {failure} ({why})", remedy)))
             )
 
     async def counters(self) -> dict[str, Any]:
@@ -259,23 +250,19 @@ class HostSession:
             raise UsageError(
                 f"{self}: its settings are not changed, since it was not created by this project"
             )
-        self._buffers = (
-            _UNKNOWN  # one of the two settings may be changed even if the other cannot be
-        )
         if limit is None:
             await self._put_back()
-        else:
-            remedy = "make /proc/sys writable there, or remove tcp_buffer_bytes"
-            await self._root(
-                SET,
-                f"TCP buffers of {limit} bytes cannot be set",
-                str(limit),
-                remedy=remedy,
-            )
-            self._buffers = limit
+            return
+        # one of the two settings may be changed even if the other cannot be
+        self._buffers = _UNKNOWN
+        failure = f"TCP buffers of {limit} bytes cannot be set"
+        remedy = "make /proc/sys writable there, or remove tcp_buffer_bytes"
+        await self._root(SET, failure, str(limit), remedy=remedy)
+        self._buffers = limit
 
     async def _put_back(self) -> bool:
         """Restore the TCP buffers; return whether they had been changed."""
+        self._buffers = _UNKNOWN
         # a user who may not change settings has nothing to restore, and needs no privileges to find
         # that out
         changed = (await self.remote.script(CHANGED)).exit_code == 0
@@ -290,16 +277,11 @@ class HostSession:
 
     async def leave(self) -> None:
         """Restore what was changed, and close the connection."""
-        if (
-            self._met
-            and self._buffers is not None
-            and self.host.owned
-            and self.remote.connected
-        ):
+        changed = self._met and self.host.owned and self._buffers is not None
+        if changed and self.remote.connected:
             try:
                 await self.tcp_buffers(None)
             except NetperfError as error:
-                words = "%s: %s; the next contact will try again"
-                self.log.error(words, self, error)  # noqa: TRY400
+                self.say(f"{error}; the next contact will try again")
         with contextlib.suppress(NetperfError):
             await self.remote.close()

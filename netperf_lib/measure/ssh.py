@@ -17,11 +17,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import re
 import secrets
 import shlex
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -164,10 +166,10 @@ class Remote:
         self._idle: list[_Worker] = []
 
     def __str__(self) -> str:
-        return (
-            f"host {self.host.name} "
-            f"({self.host.address}{f':{self.host.port}' if self.host.port != 22 else ''})"
-        )
+        place = self.host.address
+        if self.host.port != 22:
+            place += f":{self.host.port}"
+        return f"host {self.host.name} ({place})"
 
     @property
     def connected(self) -> bool:
@@ -213,6 +215,7 @@ class Remote:
         return await login()
 
     def _options(self, waits_s: float) -> dict[str, Any]:
+        """Return what is not left to the ssh configuration: Port, User, ProxyJump, …"""
         host = self.host
         options: dict[str, Any] = {
             "client_factory": _Client,
@@ -223,21 +226,20 @@ class Remote:
             "password_auth": False,
             "kbdint_auth": False,
         }
-        # Options not set here come from the ssh configuration: Port, User, IdentityFile, ProxyJump,
-        # …
-        own = {
-            "port": host.port if host.port != 22 else None,
-            "username": host.user,
-            "config": [host.ssh_config] if host.ssh_config else None,
-            "client_keys": [host.identity] if host.identity else None,
-            "known_hosts": host.known_hosts,
+        if host.port != 22:
+            options["port"] = host.port
+        if host.user:
+            options["username"] = host.user
+        if host.ssh_config:
+            options["config"] = [host.ssh_config]
+        if host.known_hosts:
+            options["known_hosts"] = host.known_hosts
+        if host.identity:
             # a key with a passphrase: the agent has it
-            "ignore_encrypted": host.identity,
-        }
-        options |= {name: value for name, value in own.items() if value}
-        if host.owned and host.identity:
-            # our own key: an agent full of others would use up the server's patience
-            options["agent_path"] = None
+            options |= {"client_keys": [host.identity], "ignore_encrypted": True}
+            if host.owned:
+                # our own key: an agent full of others would use up the server's patience
+                options["agent_path"] = None
         return options
 
     async def close(self) -> None:
@@ -274,9 +276,7 @@ class Remote:
                 f"{self}: a command of {limit_s:g} s at most was not done in time; is the host "
                 "overloaded?"
             )
-        return Output(
-            code, *(b.getvalue().decode("utf-8", errors="replace") for b in (out, err))
-        )
+        return Output(code, _text(out), _text(err))
 
     async def end_leftovers(self) -> int:
         """End processes that an earlier collector of this measurement left running here.
@@ -285,21 +285,14 @@ class Remote:
 
         Must be called before anything is started here.
         """
-        command = [
-            "timeout",
-            f"{CONNECT_S:g}",
-            "sh",
-            "-c",
-            _END_LEFTOVERS,
-            "sh",
-            self.marker,
-        ]
+        within = ["timeout", f"{CONNECT_S:g}"]
+        command = [*within, "sh", "-c", _END_LEFTOVERS, "sh", self.marker]
         waits = self._within(CONNECT_S + GRACE_S, "it answers no command")
         async with self._logins, waits:
             done = await self._connected().run(shlex.join(command))
         # a start-up file of the login shell may have printed something before
-        last = str(done.stdout or "").split()[-1:]
-        return int(last[0]) if last and last[0].isdigit() else 0
+        count = re.search(r"(\d+)\s*\Z", str(done.stdout))
+        return int(count[1]) if count else 0
 
     async def start(
         self,
@@ -316,7 +309,9 @@ class Remote:
         (``"tcp"`` or ``"udp"``, port), show that it is ready.
         """
         sockets = " ".join(f"{protocol}:{port}" for protocol, port in listens)
-        turn = contextlib.nullcontext() if self._idle else self._logins
+        turn: AbstractAsyncContextManager[Any] = self._logins
+        if self._idle:
+            turn = contextlib.nullcontext()
         async with turn, self._within(CONNECT_S + GRACE_S, "it starts no command"):
             worker = self._idle.pop() if self._idle else await self._worker()
             worker.process.stdin.write(
@@ -354,7 +349,7 @@ class Remote:
                 f"{self} hangs: {otherwise} within {seconds:g} s; look at its console"
             ) from None
         except (asyncssh.Error, ConnectionError, EOFError) as error:
-            why = f" ({error})" if str(error) else ""
+            why = f" ({error})".removesuffix(" ()")
             self.abort()
             raise UnreachableError(
                 f"{self}: the connection broke{why}; is the machine still running?"
@@ -365,6 +360,10 @@ class Remote:
 class _Worker:
     process: asyncssh.SSHClientProcess[bytes]
     word: str
+
+
+def _text(printed: io.BytesIO) -> str:
+    return printed.getvalue().decode("utf-8", errors="replace")
 
 
 async def _output(
@@ -384,10 +383,12 @@ async def _output(
             if heard(line):
                 return
         # a partial word is completed by the next chunk
-        start = at if at >= 0 else held.rfind(b"\0", max(0, len(held) - len(token)))
-        keep = len(held) if start < 0 else start
-        yield held[:keep]
-        held = held[keep:]
+        if at < 0:
+            at = held.rfind(b"\0", max(0, len(held) - len(token)))
+        if at < 0:
+            at = len(held)
+        yield held[:at]
+        held = held[at:]
     yield held
     raise EOFError
 
@@ -415,13 +416,12 @@ class Process:
         self._done: asyncio.Future[tuple[None, None]] = asyncio.gather(
             self._copy(worker.process.stdout, out), self._copy(worker.process.stderr, err)
         )
-        self._done.add_done_callback(
-            lambda done: (
-                None
-                if done.cancelled() or done.exception()
-                else remote._idle.append(worker)
-            )
-        )
+        self._done.add_done_callback(self._release)
+
+    def _release(self, done: asyncio.Future[tuple[None, None]]) -> None:
+        """Leave the worker to the next command, if it is in order."""
+        if not done.cancelled() and done.exception() is None:
+            self.remote._idle.append(self._worker)
 
     def _heard(self, line: str) -> bool:
         if line == "listening":
@@ -489,8 +489,8 @@ class Process:
 
 def _configured(host: Host) -> Any:
     """Return what the ssh configuration says of a host."""
-    config = [host.ssh_config] if host.ssh_config else ()
-    return asyncssh.SSHClientConnectionOptions(host=host.address, config=config)
+    config = filter(None, [host.ssh_config])
+    return asyncssh.SSHClientConnectionOptions(host=host.address, config=[*config])
 
 
 def _reason(error: BaseException, host: Host, waits_s: float) -> str:
@@ -511,10 +511,10 @@ def _reason(error: BaseException, host: Host, waits_s: float) -> str:
                 "reach the host, and does its sshd refuse some connections (MaxStartups)?"
             )
         case asyncssh.PermissionDenied():
+            user = f" for user {host.user}" * bool(host.user)
             return (
-                f"the key was refused{f' for user {host.user}' if host.user else ''}; add the "
-                "public key to the host's authorized_keys, or name the right user and identity "
-                "(one with a passphrase: ssh-add it first)"
+                f"the key was refused{user}; add the public key to the host's authorized_keys, "
+                "or name the right user and identity (one with a passphrase: ssh-add it first)"
             )
         case asyncssh.HostKeyNotVerifiable():
             return _unverified(host)

@@ -19,7 +19,7 @@ from netperf_lib.errors import NetperfError, explain
 
 from ..checksums import changed_files
 from ..measure.conftest import deployment
-from ..measure.test_collector import LATENCY, NEAR, experiment, measure
+from ..measure.test_collector import NEAR, experiment, measure
 from ..reporting.test_report import notebook
 from .faulty import fault
 
@@ -70,8 +70,7 @@ def report(request, place):
 
 def collect(request, place):
     hosts = request.getfixturevalue("deployment")
-    quick = LATENCY | {"duration_s": 0.2}
-    declared = experiment(tests=[quick], pairs=[NEAR], name=place.name, attempts=4)
+    declared = experiment(pairs=[NEAR], name=place.name, attempts=4)
     measure(declared, hosts, place)
 
 

@@ -95,7 +95,7 @@ def call(function, place):
 
 
 PLACES = (
-    "reports collect.log collector.lock hosts hosts/host-keys excluded excluded/x.json "
+    "reports collector.lock hosts hosts/host-keys excluded excluded/x.json "
     "reports/explorer.html tables/intervals exclusions.json"
 ).split()
 """What an experiment may hold, besides what this one does."""

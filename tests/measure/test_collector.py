@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -57,6 +58,8 @@ FAR = {"client": "client", "server": "far", "placement": "cross-zone"}
 APART = {"client": "other", "server": "far", "placement": "cross-zone"}
 LATENCY = {"tool": "qperf", "test": "tcp_lat", "duration_s": 1}
 THROUGHPUT = {"tool": "iperf3", "test": "tcp", "duration_s": 1}
+QUICK = {"tool": "iperf2", "test": "udp", "duration_s": 0.2}
+"""The only tool that counts parts of a second, where it does not matter what is measured."""
 
 
 def experiment(**changed):
@@ -64,7 +67,7 @@ def experiment(**changed):
         "name": "t",
         "hosts": HOSTS,
         "pairs": [NEAR, FAR],
-        "tests": [LATENCY],
+        "tests": [QUICK],
         "rounds": 1,
         "attempts": 2,
     }
@@ -130,23 +133,20 @@ def on_host(deployment, name, command):
 
 
 def buffers(deployment):
-    return [
-        on_host(deployment, h.name, "cat /proc/sys/net/ipv4/tcp_[rw]mem; ls /run")
-        for h in deployment.hosts
-    ]
+    """The settings of two hosts, and what is kept there of those found."""
+    look = "cat /proc/sys/net/ipv4/tcp_[rw]mem; ls /run"
+    return [on_host(deployment, name, look) for name in ("client", "near")]
 
 
-def tools_running(deployment):
-    """What runs of the tools on any host."""
-    look = (
-        "for p in /proc/[0-9]*; do cat $p/comm; done 2>/dev/null | grep -E "
-        "'qperf|iperf3|sockperf|timeout' || true"
-    )
-    return [
-        f"{h.name}: {line}"
-        for h in deployment.hosts
-        for line in on_host(deployment, h.name, look).split()
-    ]
+def tools_running():
+    """What runs of the tools on any host, seen from outside: it takes no login."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/comm"):
+        with suppress(OSError):
+            name = place.read_text().strip()
+            if re.fullmatch("(qperf|iperf.*|sockperf|timeout)", name):
+                found += [name] * descends(int(place.parent.name))
+    return found
 
 
 def descends(pid):
@@ -245,7 +245,7 @@ def test_a_run_holds_all_that_is_needed_to_judge_it(deployment, store, monkeypat
     runs = load(store)
     assert (runs["status"] == "ok").all()
     assert runs.loc[runs["tool"] == "qperf", "latency_oneway_us"].notna().all()
-    assert not tools_running(deployment)
+    assert not tools_running()
 
 
 def test_the_connections_are_sampled_and_name_what_holds_the_transfer_back(
@@ -301,10 +301,9 @@ def test_buffers_are_set_for_their_trials_and_put_back(deployment, store):
     ladder = experiment(
         pairs=[NEAR],
         tests=[THROUGHPUT | {"tcp_buffer_bytes": [None, 65536, 1 << 25]}],
-        rounds=2,
     )
     tally = measure(ladder, deployment, store)
-    assert (tally.ok, tally.attempts_failed) == (6, 0), [
+    assert (tally.ok, tally.attempts_failed) == (3, 0), [
         r["error"] for r in records(store)
     ]
     assert buffers(deployment) == before
@@ -348,7 +347,7 @@ def test_latency_is_measured_while_a_load_runs(deployment, store):
     # that way
     alone = runs.loc[runs.index.isna(), "latency_oneway_p50_us"].item()
     assert loaded["latency_oneway_p50_us"] > max(5_000, alone)
-    assert not tools_running(deployment)
+    assert not tools_running()
 
 
 def test_measuring_stops_when_there_is_enough(deployment, store):
@@ -356,8 +355,7 @@ def test_measuring_stops_when_there_is_enough(deployment, store):
         rounds = {record["round"] for record in records(store)}
         return "three rounds are enough" if len(rounds) == 3 else None
 
-    quick = LATENCY | {"duration_s": 0.2}
-    declared = experiment(pairs=[NEAR], tests=[quick], rounds=40)
+    declared = experiment(pairs=[NEAR], rounds=40)
     tally = measure(declared, deployment, store, enough=enough)
     assert (tally.ok, tally.stopped_after_round) == (3, 3)
 
@@ -380,7 +378,7 @@ def test_a_cut_connection_fails_one_run_and_the_trial_is_measured_again(
 
     with meanwhile(cut):
         tally = measure(
-            experiment(tests=[THROUGHPUT | {"duration_s": 3}]), deployment, store
+            experiment(tests=[THROUGHPUT | {"duration_s": 2}]), deployment, store
         )
     assert (tally.ok, tally.failed, tally.attempts_failed) == (2, 0, 1)
     (failed,) = (r for r in records(store) if r["status"] == "failed")
@@ -389,7 +387,7 @@ def test_a_cut_connection_fails_one_run_and_the_trial_is_measured_again(
         "ok": 2,
         "failed": 1,
     }
-    assert wait_until(lambda: not tools_running(deployment))
+    assert wait_until(lambda: not tools_running())
 
 
 @pytest.mark.parametrize(("host", "failed"), [("near", 1), ("client", 2)])
@@ -399,7 +397,7 @@ def test_a_missing_tool_fails_its_trials_and_no_others(deployment, store, host, 
         pytest.skip("needs root to hide a program on one host")
     on_host(deployment, host, f"touch /run/nothing && mount --bind /run/nothing {qperf}")
     try:
-        tally = measure(experiment(), deployment, store)
+        tally = measure(experiment(tests=[LATENCY]), deployment, store)
         assert (tally.ok, tally.failed) == (2 - failed, failed)
         said = {r["error"] for r in records(store) if r["status"] == "failed"}
         assert len(said) == 1
@@ -407,7 +405,7 @@ def test_a_missing_tool_fails_its_trials_and_no_others(deployment, store, host, 
     finally:
         on_host(deployment, host, f"umount {qperf}; rm /run/nothing")
     # trials whose tool never ran have their attempts left
-    assert measure(experiment(), deployment, store).ok == failed
+    assert measure(experiment(tests=[LATENCY]), deployment, store).ok == failed
 
 
 def test_a_full_disk_ends_it_with_what_to_do_and_loses_nothing(deployment, tmp_path):
@@ -421,7 +419,7 @@ def test_a_full_disk_ends_it_with_what_to_do_and_loses_nothing(deployment, tmp_p
         pytest.skip("needs root to make a small disk")
     try:
         store = Path(small, "t")
-        declared = experiment(rounds=8, tests=[LATENCY], pairs=[NEAR])
+        declared = experiment(rounds=8, pairs=[NEAR])
         with pytest.raises(OSError) as caught:
             measure(declared, deployment, store)
         assert "the disk is full; free some space" in str(explain(caught.value))
@@ -433,7 +431,7 @@ def test_a_full_disk_ends_it_with_what_to_do_and_loses_nothing(deployment, tmp_p
         assert (tally.before, tally.ok) == (len(kept), 8 - len(kept))
     finally:
         subprocess.run(["umount", "-l", str(small)], check=True)
-    assert not tools_running(deployment)
+    assert not tools_running()
 
 
 def test_a_port_that_is_taken_is_not_used(deployment, store):
@@ -447,7 +445,7 @@ def test_a_port_that_is_taken_is_not_used(deployment, store):
             lambda: ":4E2B " in on_host(deployment, "near", "cat /proc/net/tcp6"), 90
         )
         assert up, on_host(deployment, "near", "cat listener")
-        tally = measure(experiment(pairs=[NEAR]), deployment, store)
+        tally = measure(experiment(pairs=[NEAR], tests=[LATENCY]), deployment, store)
         assert (tally.ok, tally.attempts_failed) == (1, 0)
         (record,) = records(store)
         assert int(record["commands"]["server"][-1]) >= 20_012
@@ -502,6 +500,7 @@ def test_a_host_that_is_away_for_a_while_is_waited_for(
     threading.Thread(target=answer, daemon=True).start()
     said = []
     monkeypatch.setattr(collector, "TELL_S", 0)
+    monkeypatch.setattr(session, "AGAIN_S", 1.0)
 
     tally = measure(experiment(), away, store, patience_s=90, say=said.append)
     assert (tally.ok, tally.failed, tally.attempts_failed) == (2, 0, 0), said
@@ -519,7 +518,7 @@ def test_two_collectors_on_the_same_hosts_do_not_disturb_each_other(
 ):
     """The second one is another experiment, or a copy of the same folder."""
     monkeypatch.setattr(session, "LEAVING_S", 0.0)
-    declare(store, experiment(pairs=[NEAR], tests=[LATENCY | {"duration_s": 8}]))
+    declare(store, experiment(pairs=[NEAR], tests=[LATENCY | {"duration_s": 6}]))
     copy = tmp_path / "copied" / "t"
     shutil.copytree(store, copy)
     first = start(store, lab_folder)
@@ -536,23 +535,6 @@ def test_two_collectors_on_the_same_hosts_do_not_disturb_each_other(
     assert first.returncode == 0, errors
     (run,) = stored_runs(store)
     assert run.status == "ok"
-
-
-def test_two_measurements_in_one_process_have_a_log_each(deployment, store, tmp_path):
-    other = Path(tmp_path, "u")
-    apart = experiment(
-        name="u",
-        pairs=[{"client": "other", "server": "narrow", "placement": "same-zone"}],
-    )
-    with meanwhile(lambda: measure(apart, deployment, other)):
-        measure(experiment(pairs=[NEAR | {"server": "far"}], rounds=2), deployment, store)
-    for one in (store, other):
-        names = {
-            line.split()[3]
-            for line in (one / "collect.log").read_text().splitlines()
-            if "-qperf-" in line
-        }
-        assert names == set(run_ids(one))
 
 
 def test_measuring_ends_where_the_budget_is_spent(deployment, store):
@@ -634,9 +616,7 @@ def test_killed_at_any_moment_it_goes_on_and_leaves_nothing(
             assert run.status == "ok"
             for name in ("client.out", "run.json"):
                 assert (store / "raw" / run.run_id / name).stat().st_size, name
-        assert wait_until(lambda: not tools_running(deployment), 30), tools_running(
-            deployment
-        )
+        assert wait_until(lambda: not tools_running(), 30), tools_running()
     process = start(store, lab_folder)
     _, errors = process.communicate(timeout=900)
     assert process.returncode == 0, errors
@@ -645,7 +625,7 @@ def test_killed_at_any_moment_it_goes_on_and_leaves_nothing(
     assert len(runs) == len(wanted)
     assert not [p for p in (store / "raw").iterdir() if p.name not in runs]
     assert (load(store)["status"] == "ok").all()
-    assert not tools_running(deployment)
+    assert not tools_running()
     assert buffers(deployment) == before
 
 
@@ -668,4 +648,4 @@ def test_terminated_it_puts_settings_back_itself(deployment, store, lab_folder, 
     assert "interrupted; run the same command again to resume" in errors
     assert not run_ids(store)
     assert buffers(deployment) == before
-    assert not tools_running(deployment)
+    assert not tools_running()

@@ -2,7 +2,6 @@
 
 import asyncio
 import io
-import logging
 import os
 import signal
 import socket
@@ -340,7 +339,7 @@ async def test_an_unreachable_host_is_not_tried_at_every_turn(sshd, monkeypatch)
     monkeypatch.setattr(ssh.asyncssh, "connect", connect)
     how = {
         "install": False,
-        "log": logging.getLogger("t"),
+        "say": lambda _: None,
         "logins": asyncio.Semaphore(8),
     }
     session = HostSession(sshd.host(port=free_port()), "t:1", (), **how)
@@ -353,7 +352,7 @@ async def test_an_unreachable_host_is_not_tried_at_every_turn(sshd, monkeypatch)
     )  # it was never reached: this is the limit, whatever the patience
     begun = time.monotonic()
     with pytest.raises(UnreachableError):
-        await session.wait(300, lambda text: None)
+        await session.wait(300)
     assert 5 < time.monotonic() - begun < 15
     assert len(tried) > 1
 
