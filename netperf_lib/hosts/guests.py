@@ -6,8 +6,9 @@ Kernel, tools, the SR-IOV virtual function, the machine underneath.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
 from ..errors import SSHError
@@ -94,50 +95,37 @@ VF_DRIVERS = {
 """Drivers of the SR-IOV virtual functions that Azure gives to guests, and what they drive."""
 
 
-def guests(
-    hosts: tuple[Host, ...], *, marker: str, wait_s: float
-) -> dict[str, Mapping[str, Any] | str]:
+Facts = Mapping[str, Any] | str
+"""What a guest told, or why it told nothing."""
+
+
+def guests(hosts: tuple[Host, ...], *, marker: str, wait_s: float) -> dict[str, Facts]:
     """Ask all guests for their facts at once.
 
     Host name to facts, or to the reason why there are none.
 
     SSH may take up to `wait_s` to answer, and the first start then as long again to complete.
     """
-    logins = asyncio.Semaphore(MAX_LOGINS)
 
-    async def one(host: Host) -> Mapping[str, Any] | str:
-        remote = Remote(host, marker, logins)
+    async def facts(remote: Remote) -> Facts:
         end = time.monotonic() + wait_s
-        try:
-            while True:
-                try:
-                    await remote.connect()
-                    output = await remote.script(
-                        GUEST, f"{max(1, wait_s):.0f}", limit_s=wait_s + 30
-                    )
-                    return _facts(output.out)
-                except SSHError as error:
-                    if time.monotonic() > end:
-                        return str(error)
-                    await asyncio.sleep(min(11, wait_s / 5))
-        finally:
-            await remote.close()
+        while True:
+            try:
+                await remote.connect()
+                seconds = f"{max(1, wait_s):.0f}"
+                output = await remote.script(GUEST, seconds, limit_s=wait_s + 30)
+                return _facts(output.out)
+            except SSHError as error:
+                if time.monotonic() > end:
+                    return str(error)
+                await asyncio.sleep(min(11, wait_s / 5))
 
-    return dict(zip((h.name for h in hosts), side_by_side(map(one, hosts)), strict=True))
-
-
-def side_by_side(work: Iterable[Coroutine[Any, Any, Awaited]]) -> list[Awaited]:
-    """Await all concurrently; return the results in order."""
-
-    async def every() -> list[Awaited]:
-        return await asyncio.gather(*work)
-
-    return finish(every())
+    return _ask_each(hosts, marker, facts)
 
 
 def paths(
     hosts: tuple[Host, ...], pairs: tuple[tuple[str, str], ...], *, marker: str
-) -> dict[tuple[str, str], Mapping[str, Any] | str]:
+) -> dict[tuple[str, str], Facts]:
     """Ask the client of every pair for the path to its server.
 
     `hops` (TCP), `mtu`, `sent`, `vf_tx_packets`.
@@ -145,28 +133,45 @@ def paths(
     Unknown values are absent; a path may be replaced by the text of an error. Pairs whose hosts are
     not among `hosts` are left out.
     """
-    by_name = {h.name: h for h in hosts}
-    found: dict[tuple[str, str], Mapping[str, Any] | str] = {}
-    logins = asyncio.Semaphore(MAX_LOGINS)
+    addresses = {host.name: host.data_address for host in hosts}
+    found: dict[tuple[str, str], Facts] = {}
 
-    async def one(client: str) -> None:
-        remote = Remote(by_name[client], marker, logins)
-        for pair in pairs:
-            if pair[0] != client or pair[1] not in by_name:
+    async def ask(remote: Remote) -> None:
+        for client, server in pairs:
+            if client != remote.host.name or server not in addresses:
                 continue
             try:
                 await remote.connect()
-                answer = await remote.script(
-                    PATH, by_name[pair[1]].data_address, limit_s=60
-                )
-                lines = (line.partition("=") for line in answer.out.splitlines())
-                found[pair] = {k: int(v) for k, _, v in lines if v.isdecimal()}
+                answer = await remote.script(PATH, addresses[server], limit_s=60)
+                lines = re.findall(r"^(\w+)=(\d+)$", answer.out, re.MULTILINE)
+                found[client, server] = {name: int(value) for name, value in lines}
             except SSHError as error:
-                found[pair] = str(error)
-        await remote.close()
+                found[client, server] = str(error)
 
-    side_by_side(map(one, by_name))
+    _ask_each(hosts, marker, ask)
     return found
+
+
+def _ask_each(
+    hosts: tuple[Host, ...],
+    marker: str,
+    ask: Callable[[Remote], Coroutine[Any, Any, Awaited]],
+) -> dict[str, Awaited]:
+    """Return what is asked of each host, by its name; all are asked at once."""
+    logins = asyncio.Semaphore(MAX_LOGINS)
+
+    async def one(host: Host) -> Awaited:
+        remote = Remote(host, marker, logins)
+        try:
+            return await ask(remote)
+        finally:
+            await remote.close()
+
+    async def every() -> list[Awaited]:
+        return await asyncio.gather(*map(one, hosts))
+
+    names = [host.name for host in hosts]
+    return dict(zip(names, finish(every()), strict=True))
 
 
 def _facts(text: str) -> dict[str, Any]:
@@ -182,17 +187,20 @@ def _facts(text: str) -> dict[str, Any]:
     return facts
 
 
-def accelerated(guest: Mapping[str, Any] | str) -> bool | None:
+def accelerated(guest: Facts) -> bool | None:
     """Return whether a virtual function is up in the guest; None if that is not known."""
     if isinstance(guest, str) or not guest["nic"]:
         return None
-    return any(
-        driver in VF_DRIVERS and state == "up" for _, driver, state in guest["nic"]
-    )
+    return any(state == "up" for _, _, state in _functions(guest))
+
+
+def _functions(guest: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Return name, driver and state of each virtual function."""
+    return [nic for nic in guest["nic"] if nic[1] in VF_DRIVERS]
 
 
 def one_machine(
-    pairs: Iterable[tuple[str, str]], facts: Mapping[str, Mapping[str, Any] | str]
+    pairs: Iterable[tuple[str, str]], facts: Mapping[str, Facts]
 ) -> tuple[Proof, ...]:
     """Disprove that the hosts of a pair are two machines, where both names lead to one.
 
@@ -211,36 +219,35 @@ def one_machine(
     return tuple(proofs)
 
 
-def guest_proofs(requested: bool | None, guest: Mapping[str, Any] | str) -> list[Proof]:
+def guest_proofs(requested: bool | None, guest: Facts) -> list[Proof]:
     """Return the proofs from one guest's facts: accelerated networking as `requested`."""
     if isinstance(guest, str):
         return [Proof("facts of the guest", None, guest)]
-    functions = [n for n in guest["nic"] if n[1] in VF_DRIVERS]
-    interfaces = ", ".join(map(" ".join, guest["nic"])) or "no interface with a driver"
-    out = []
+    functions = _functions(guest)
+    found = ", ".join(map(" ".join, guest["nic"])) or "no interface with a driver"
+    proofs = []
     if requested is True:
-        kinds = dict.fromkeys(VF_DRIVERS[n[1]] for n in functions)
         claim = "virtual function present and up in the guest"
-        found = f"{interfaces} ({', '.join(kinds)})" if kinds else interfaces
-        out.append(Proof(claim, accelerated(guest), found, factor=True))
+        if functions:
+            kinds = dict.fromkeys(VF_DRIVERS[driver] for _, driver, _ in functions)
+            found += f" ({', '.join(kinds)})"
+        proofs.append(Proof(claim, accelerated(guest), found, factor=True))
     elif requested is False:
-        holds = not functions if guest["nic"] else None
-        out.append(
-            Proof("no virtual function in the guest", holds, interfaces, factor=True)
-        )
-    hyperv = guest.get("hyperv")
-    if hyperv or requested is not None:
-        out.append(
-            Proof(
-                "Hyper-V host", bool(hyperv) or None, hyperv or "the guest does not tell"
-            )
-        )
-    out.append(Proof("kernel", True, f"{guest.get('kernel')} ({guest.get('system')})"))
+        absent = (not functions) if guest["nic"] else None
+        claim = "no virtual function in the guest"
+        proofs.append(Proof(claim, absent, found, factor=True))
+    if "hyperv" in guest:
+        proofs.append(Proof("Hyper-V host", True, guest["hyperv"]))
+    elif requested is not None:
+        proofs.append(Proof("Hyper-V host", None, "the guest does not tell"))
+    kernel = f"{guest.get('kernel')} ({guest.get('system')})"
+    proofs.append(Proof("kernel", True, kernel))
     tools = guest["tool"]
-    missing = [t for t in PROGRAMS if t not in tools]
-    installed = ", ".join(f"{t} {v}".strip() for t, v in tools.items())
-    installed += f"; missing {', '.join(missing)}" if missing else ""
-    out.append(Proof("measuring tools installed", not missing, installed))
+    installed = ", ".join(f"{name} {version}".strip() for name, version in tools.items())
+    missing = [program for program in PROGRAMS if program not in tools]
+    if missing:
+        installed += f"; missing {', '.join(missing)}"
+    proofs.append(Proof("measuring tools installed", not missing, installed))
     if started := guest.get("cloud-init"):
-        out.append(Proof("first start complete", started == "done", started))
-    return out
+        proofs.append(Proof("first start complete", started == "done", started))
+    return proofs

@@ -6,6 +6,7 @@ Nothing is created, changed or deleted.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -94,21 +95,18 @@ def up(
 ) -> Deployment:
     """Return the hosts that the pairs name, with proofs of their properties."""
     options = read_options(experiment, Options)
-    names = dict.fromkeys(
-        n for pair in experiment.pairs for n in (pair.client, pair.server)
-    )
-    hosts = tuple(_host(name, options.hosts[name], options) for name in names)
+    pairs = [(pair.client, pair.server) for pair in experiment.pairs]
+    hosts = tuple(_host(name, options) for name in dict.fromkeys(chain(*pairs)))
     facts = guests(hosts, marker=f"inventory-{experiment.name}", wait_s=0)
+    proven = []
+    for host in hosts:
+        proofs = guest_proofs(host.accelerated, facts[host.name])
+        proven.append(replace(host, proofs=tuple(proofs)))
     deployment = Deployment(
         deployment_id=f"inventory-{experiment.name}-{number}",
         source="inventory",
-        hosts=tuple(
-            replace(h, proofs=tuple(guest_proofs(h.accelerated, facts[h.name])))
-            for h in hosts
-        ),
-        proofs=one_machine(
-            ((pair.client, pair.server) for pair in experiment.pairs), facts
-        ),
+        hosts=tuple(proven),
+        proofs=one_machine(pairs, facts),
     )
     say_doubts(deployment, say_aloud)
     return deployment
@@ -123,17 +121,14 @@ def cost(experiment: Experiment, *, workload: Workload) -> Price:
     return Price("nothing beyond what the hosts cost anyway: they already exist")
 
 
-def _host(name: str, machine: Machine, options: Options) -> Host:
-    fields = machine.model_dump(exclude_none=True)
-    address = fields.pop("address", name)
-    for shared in ("user", "identity", "ssh_config"):
-        value = fields.get(shared) or getattr(options, shared)
-        if value is not None:
-            fields[shared] = str(Path(value).expanduser()) if shared != "user" else value
-    return Host(
-        name=name,
-        address=address,
-        data_address=fields.pop("data_address", address),
-        owned=False,
-        **fields,
+def _host(name: str, options: Options) -> Host:
+    fields = options.hosts[name].model_dump(exclude_none=True)
+    shared = options.model_dump(
+        include={"user", "identity", "ssh_config"}, exclude_none=True
     )
+    fields = {"address": name, **shared, **fields}
+    for file in ("identity", "ssh_config"):
+        if file in fields:
+            fields[file] = str(Path(fields[file]).expanduser())
+    fields.setdefault("data_address", fields["address"])
+    return Host(name=name, owned=False, **fields)

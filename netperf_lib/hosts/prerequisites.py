@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
+import sys
 from dataclasses import dataclass
 
 from .. import tools
@@ -24,29 +26,34 @@ class Prerequisite:
     """How to install what is missing; empty where nothing is."""
 
 
-def _program(name: str, package: str, needed_for: str) -> Prerequisite:
-    if path := lab.program(name):
-        return Prerequisite(name, needed_for, True, path, "")
-    apt = "" if getattr(os, "geteuid", lambda: 1)() == 0 else "sudo "
-    return Prerequisite(
-        name, needed_for, False, "not found", f"{apt}apt-get install {package}"
-    )
+def _program(name: str, package: str) -> Prerequisite:
+    path = lab.program(name)
+    remedy = f"sudo apt-get install {package}"
+    if sys.platform != "win32" and os.geteuid() == 0:
+        remedy = remedy.removeprefix("sudo ")
+    return _found(name, "local lab", path, remedy)
+
+
+def _found(what: str, needed_for: str, path: str | None, remedy: str) -> Prerequisite:
+    if path:
+        return Prerequisite(what, needed_for, True, path, "")
+    return Prerequisite(what, needed_for, False, "not found", remedy)
 
 
 def _lab() -> Prerequisite:
     try:
         lab.check()
     except LabError as error:
-        problem, _, remedy = str(error).partition(": ")
-        return Prerequisite("emulated hosts", "local lab", False, problem, remedy)
+        found = "cannot be created here"
+        return Prerequisite("emulated hosts", "local lab", False, found, str(error))
     return Prerequisite("emulated hosts", "local lab", True, "can be created here", "")
 
 
 def _az() -> Prerequisite:
-    try:
-        return Prerequisite("az", "Azure", True, find_az(), "")
-    except AzureError:
-        return Prerequisite("az", "Azure", False, "not found", pip_install("azure-cli"))
+    path = None
+    with contextlib.suppress(AzureError):
+        path = find_az()
+    return _found("az", "Azure", path, pip_install("azure-cli"))
 
 
 def doctor() -> list[Prerequisite]:
@@ -57,13 +64,8 @@ def doctor() -> list[Prerequisite]:
     >>> {finding.what for finding in npl.doctor()} >= {"ssh", "iperf3"}
     True
     """
-    return [
-        Prerequisite(
-            "Python", "everything", True, platform.python_version(), ""
-        ),  # pip installs into no older one
-        _program("ssh", "openssh-client", "local lab"),
-        _program("sshd", "openssh-server", "local lab"),
-        *(_program(t.VERSION[0], t.PACKAGE, "local lab") for t in tools.TOOLS.values()),
-        _lab(),
-        _az(),
-    ]
+    # pip installs into no older Python
+    python = Prerequisite("Python", "everything", True, platform.python_version(), "")
+    programs = [_program(t.VERSION[0], t.PACKAGE) for t in tools.TOOLS.values()]
+    ssh, sshd = _program("ssh", "openssh-client"), _program("sshd", "openssh-server")
+    return [python, ssh, sshd, *programs, _lab(), _az()]

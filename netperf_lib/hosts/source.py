@@ -105,14 +105,13 @@ def read_options(
         return model.model_validate(experiment.hosts.options, context=experiment.pairs)
     except ValidationError as error:
         lines = []
-        for e in error.errors():
-            loc = ("hosts", "options", *e["loc"])
-            where = (
-                experiment.name
-                if file is None
-                else f"{os.fspath(file)}:{line_of(file, loc)}"
-            )
-            lines.append(f"{where}: {'.'.join(map(str, loc))}: {sentence(e, model)}")
+        for fault in error.errors():
+            key = ("hosts", "options", *fault["loc"])
+            where = experiment.name
+            if file is not None:
+                where = f"{os.fspath(file)}:{line_of(file, key)}"
+            name = ".".join(map(str, key))
+            lines.append(f"{where}: {name}: {sentence(fault, model)}")
         raise ExperimentError("\n".join(lines)) from None
 
 
@@ -120,11 +119,9 @@ def say_doubts(deployment: Deployment, say: Say) -> None:
     """Tell what is not proven of a deployment, and how much is."""
     for doubt in deployment.doubts():
         say(doubt)
-    claims = deployment.claims()
-    say(
-        f"{deployment.deployment_id}: {sum(p.holds is True for _, p in claims)} of {len(claims)} "
-        "claims are proven"
-    )
+    holds = [proof.holds for _, proof in deployment.claims()]
+    proven = f"{holds.count(True)} of {len(holds)} claims are proven"
+    say(f"{deployment.deployment_id}: {proven}")
 
 
 def spent(*, state: Path, done: float) -> float | None:
@@ -138,9 +135,9 @@ def unknown_host(
 
     None if it has them all.
     """
-    named = [name for pair in pairs for name in (pair.client, pair.server)]
-    gone = next((name for name in named if name not in names), None)
-    if gone is None:
-        return None
-    known = ", ".join(names)
-    return f"a pair names host {gone!r}, which is not in the {source} (known: {known})"
+    for pair in pairs:
+        for name in (pair.client, pair.server):
+            if name not in names:
+                known = f"(known: {', '.join(names)})"
+                return f"a pair names host {name!r}, which is not in the {source} {known}"
+    return None
