@@ -7,7 +7,6 @@ import subprocess
 import sys
 import uuid
 from contextlib import suppress
-from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -22,16 +21,17 @@ from .sshd import wait_until
 pytestmark = pytest.mark.usefixtures("lab_runs")
 
 # five times the lab's own delays, between which it sleeps
-DELAYS_US = {"ppg": 2000, "same-zone": 3000, "cross-region": 50_000}
+DELAYS_US = {"ppg": 2000, "cross-region": 50_000}
 LAB = {"links": {placement: {"delay_us": us} for placement, us in DELAYS_US.items()}}
-SERVERS = {"ppg": "ppg", "zone": "same-zone", "region": "cross-region"}
+SERVERS = {"ppg": "ppg", "region": "cross-region"}
 """Each with its placement, from the lab's `client`."""
-COUPLES = [*combinations(SERVERS.values(), 2)]
 
 
 def declare(folder, rounds, **more):
-    """Declare an experiment on latency alone; every pair of placements is a contrast."""
-    metric = {"metric": "latency_oneway_us", "margin": 0.1}
+    """Declare an experiment on latency alone; its two placements are the contrast."""
+    contrast = {"metric": "latency_oneway_us", "margin": 0.1}
+    for side, placement in zip("ab", SERVERS.values(), strict=True):
+        contrast[side] = {"placement": placement}
     experiment = {
         "name": "small",
         "hosts": {"source": "lab", "options": LAB},
@@ -40,9 +40,7 @@ def declare(folder, rounds, **more):
         ],
         "tests": [{"tool": "qperf", "test": "tcp_lat", "duration_s": 0.3}],
         "rounds": rounds,
-        "contrasts": [
-            metric | {"a": {"placement": a}, "b": {"placement": b}} for a, b in COUPLES
-        ],
+        "contrasts": [contrast],
     }
     file = folder / "small.yaml"
     file.write_text(yaml.safe_dump(experiment | more))
@@ -56,7 +54,7 @@ def command(*words):
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("measured")
-    words = ["run", declare(folder, 8), "--root", folder / "results", "--seed", "1"]
+    words = ["run", declare(folder, 6), "--root", folder / "results", "--seed", "1"]
     words += ["--pdf", folder / "out.pdf"]
     done = subprocess.run(command(*words), capture_output=True, text=True, timeout=840)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -70,7 +68,7 @@ def test_every_trial_became_a_run_with_its_raw_logs(measured):
     runs = npl.load(measured)
     good = runs[runs["status"] == "ok"]
     rounds = good.groupby("placement")["round"].nunique()
-    assert rounds.to_dict() == dict.fromkeys(SERVERS.values(), 8)
+    assert rounds.to_dict() == dict.fromkeys(SERVERS.values(), 6)
     assert (good["latency_oneway_us"] > 0).all()
     assert "Emulated" in (npl.read(measured).notice or "")
     for run_id in runs["run_id"]:
@@ -84,17 +82,14 @@ def test_every_trial_became_a_run_with_its_raw_logs(measured):
         } <= held
 
 
-def test_verdicts_agree_with_the_delays_that_the_lab_was_given(measured):
+def test_the_verdict_agrees_with_the_delays_that_the_lab_was_given(measured):
     lab = Options.model_validate(LAB)
-    truth = {p: lab.path("client", server).delay_us for server, p in SERVERS.items()}
-    for couple, result in zip(COUPLES, npl.compare(npl.read(measured)), strict=True):
-        a, b = (truth[placement] for placement in couple)
-        assert result.verdict != ("worse" if a < b else "better"), result
-        if max(a, b) / min(a, b) > 20:  # far outside what a busy machine adds to a delay
-            assert (result.high < 1 / 2) if a < b else (result.low > 2), result
-            # rounds that are not independent, as by chance on a busy machine, get no verdict
-            if "not independent" not in str(result.reason):
-                assert result.verdict == ("better" if a < b else "worse"), result
+    near, far = (lab.path("client", server).delay_us for server in SERVERS)
+    assert far > 20 * near, "far outside what a busy machine adds to a delay"
+    (result,) = npl.compare(npl.read(measured))
+    assert result.high < 1 / 2
+    # rounds that are not independent, as by chance on a busy machine, get no verdict
+    assert result.verdict == "better" or "not independent" in str(result.reason)
 
 
 # -- killed ----------------------------------------------------------------------------------------

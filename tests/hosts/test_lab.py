@@ -3,7 +3,6 @@ with."""
 
 import contextlib
 import json
-import math
 import os
 import re
 import signal
@@ -123,32 +122,35 @@ def test_it_says_what_it_is(deployment):
     assert "10 times those of a real one" in deployment.notice
 
 
-def one_way_us(deployment, *servers):
-    """Half of the shortest of many round trips, in turns: a busy machine only ever adds, for
-    seconds at times."""
-    least = dict.fromkeys(servers, math.inf)
-    for _ in range(4):
-        for server in servers:
-            said = run(deployment, "client", f"ping -q -c 50 -i 0.005 {server}")
-            found = (
-                float(re.search(r"rtt min/avg/max/mdev = ([\d.]+)/", said)[1]) * 1000 / 2
-            )
-            least[server] = min(least[server], found)
-    return least
+def at_last(look, holds, best, tries=8):
+    """The best that was seen of several figures, as soon as they are as they should be: a busy
+    machine can only slow things down, for seconds at times."""
+    seen = look()
+    for _ in range(tries - 1):
+        if holds(seen):
+            break
+        again = look()
+        seen = {name: best(value, again[name]) for name, value in seen.items()}
+    return seen
 
 
 def test_delays_are_those_asked_for(deployment):
-    hosts = ("ppg", "zone", "plain", "region")
-    us = one_way_us(deployment, *hosts)
-    for _ in range(4):  # a busy machine can only slow things down
-        if us["ppg"] < us["zone"]:
-            break
-        again = one_way_us(deployment, *hosts)
-        us = {host: min(us[host], again[host]) for host in hosts}
-    assert us["region"] > 15 * us["ppg"]
-    assert 9_900 < us["region"] < 11_000
-    assert 330 < us["ppg"] < us["zone"] < 900
-    assert 600 < us["plain"] - us["zone"] < 1500
+    def one_way_us():
+        """Half of the shortest of many round trips."""
+        least = {}
+        for server in ("ppg", "zone", "plain", "region"):
+            said = run(deployment, "client", f"ping -q -c 50 -i 0.005 {server}")
+            shortest = re.search(r"rtt min/avg/max/mdev = ([\d.]+)/", said)[1]
+            least[server] = float(shortest) * 1000 / 2
+        return least
+
+    def as_asked(us):
+        near = 330 < us["ppg"] < us["zone"] < 900
+        slow = 600 < us["plain"] - us["zone"] < 1500
+        return near and slow and 9_900 < us["region"] < 11_000
+
+    us = at_last(one_way_us, as_asked, min)
+    assert as_asked(us), us
 
 
 def bps(deployment, client, server, arguments):
@@ -160,15 +162,18 @@ def bps(deployment, client, server, arguments):
 def test_a_stream_over_distance_is_limited_by_its_window(deployment):
     """The window is small, so that a machine with other work to do still fills it."""
     window = "-O 1 -w 128K"
-    best = {"": 0.0, window: 0.0, f"{window} -P 8": 0.0}
-    for _ in range(4):  # a busy machine can only slow things down
-        for arguments, rate in best.items():
-            now = bps(deployment, "client", "region", arguments)
-            best[arguments] = max(rate, now)
-    own, one, many = best.values()
-    assert 2e7 < one < 1.1e8, "128 to 256 KiB in 20 ms"
-    assert own > 2 * one
-    assert many > 2 * one
+    asked = {"own": "", "one": window, "many": f"{window} -P 8"}
+
+    def rates():
+        return {n: bps(deployment, "client", "region", a) for n, a in asked.items()}
+
+    def as_the_window_says(rate):
+        # 128 to 256 KiB in 20 ms
+        expected = 2e7 < rate["one"] < 1.1e8
+        return expected and min(rate["own"], rate["many"]) > 2 * rate["one"]
+
+    rate = at_last(rates, as_the_window_says, max, tries=4)
+    assert as_the_window_says(rate), rate
 
 
 def test_no_stream_is_faster_than_its_link(deployment):
