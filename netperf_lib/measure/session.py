@@ -183,8 +183,7 @@ class HostSession:
             names = ", ".join(sorted({repr(other.partition(":")[0]) for other in others}))
             raise InUseError(
                 f"{self}: another collector measures on it now (experiment {names}), and each "
-                "would disturb the "
-                "other's numbers; wait for it to finish, or stop it"
+                "would disturb the other's numbers; wait for it to finish, or stop it"
             )
         if self.host.owned and await self._put_back():
             self.say(
@@ -228,15 +227,16 @@ class HostSession:
             why = [f"exit code {done.exit_code}", *lines][-1]
             if done.exit_code == MISSING or "sudo" in why or "denied" in why:
                 remedy = "log in as root, or as a user with passwordless sudo"
-            raise CollectError(
-                "; ".join(filter(None, (f"{self}: {failure} ({why})", remedy)))
-            )
+            text = f"{self}: {failure} ({why})"
+            if remedy:
+                text += f"; {remedy}"
+            raise CollectError(text)
 
     async def counters(self) -> dict[str, Any]:
         """Read the counters of the kernel and the network interface."""
-        return facts.read_counters(
-            (await self.remote.script(facts.COUNTERS, self.facts.get("nic") or "")).out
-        )
+        nic = self.facts.get("nic") or ""
+        done = await self.remote.script(facts.COUNTERS, nic)
+        return facts.read_counters(done.out)
 
     async def tcp_buffers(self, limit: int | None) -> None:
         """Let TCP buffers grow to `limit` bytes; None restores the original values.

@@ -256,18 +256,19 @@ def test_loss_and_pair_links_and_queue(tmp_path):
     assert 3 <= back["slow"] < 100
 
 
-def test_two_labs_do_not_meet(tmp_path):
-    with laid_out(tmp_path / "one", **SMALL) as one:
-        assert lab.status(tmp_path / "one").folder.stat().st_mode & 0o777 == 0o700
-        with laid_out(tmp_path / "two", **SMALL) as two:
-            assert one.host("ppg").data_address == two.host("ppg").data_address
-            run(one, "ppg", "touch ~/one")
-            assert run(two, "ppg", FILES) == ""
-            config, port = one.hosts[0].ssh_config, str(two.host("ppg").port)
-            stranger = ["ssh", "-F", config, "-p", port, "ppg", "true"]
-            refused = subprocess.run(stranger, capture_output=True, check=False)
-            assert refused.returncode == 255, "host keys are pinned"
-        assert run(one, "ppg", FILES) == "one\n"
+def test_two_labs_do_not_meet(deployment, tmp_path):
+    one = deployment
+    folder = Path(one.hosts[0].ssh_config).parent
+    assert folder.stat().st_mode & 0o777 == 0o700
+    run(one, "ppg", "touch ~/one")
+    with laid_out(tmp_path, **SMALL) as two:
+        assert one.host("ppg").data_address == two.host("ppg").data_address
+        assert run(two, "ppg", FILES) == ""
+        port = str(two.host("ppg").port)
+        stranger = ["ssh", "-F", one.hosts[0].ssh_config, "-p", port, "ppg", "true"]
+        refused = subprocess.run(stranger, capture_output=True, check=False)
+        assert refused.returncode == 255, "host keys are pinned"
+    assert run(one, "ppg", f"{FILES}; rm ~/one") == "one\n"
 
 
 def test_hosts_go_before_other_programs_where_that_is_allowed(deployment):
@@ -446,7 +447,7 @@ def test_a_killed_host_ends_the_lab(caller, tmp_path):
     assert gone(mark, namespaces, tmp_path) is True
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_ending_the_foreground_lab_takes_everything_along(caller, tmp_path, number):
     process, _, mark, namespaces = caller
     process.send_signal(number)
@@ -470,7 +471,9 @@ def test_a_lab_of_another_process_is_used_and_left_alone(caller, tmp_path):
     assert lab.stop(tmp_path) is False
     assert lab.status(tmp_path) is not None, "it is not ours"
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    _, said = process.communicate(timeout=60)
     assert gone(mark, namespaces, tmp_path) is True
+    assert (process.returncode, said) == (0, "")
+    assert list(tmp_path.iterdir()) == []
     with pytest.raises(LabError, match="npl lab up"):
         lab.shell("ppg", tmp_path)

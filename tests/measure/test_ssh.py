@@ -167,6 +167,7 @@ async def test_one_that_ignores_being_asked_is_killed(remote):
     assert await asyncio.to_thread(wait_until, lambda: not alive("sleep 987.2"))
 
 
+@pytest.mark.slow
 async def test_one_that_ends_as_it_is_asked_to_leaves_the_shell_in_order(remote):
     """The shell that waits for the word to stop may be ended while it reads it."""
     busy = [
@@ -347,13 +348,13 @@ async def test_an_unreachable_host_is_not_tried_at_every_turn(sshd, monkeypatch)
         with pytest.raises(UnreachableError, match="connection refused"):
             await session.meet()
     assert len(tried) == 1
-    monkeypatch.setattr(
-        host_session, "FIRST_S", 6.0
-    )  # it was never reached: this is the limit, whatever the patience
+    # it was never reached: this is the limit, whatever the patience
+    monkeypatch.setattr(host_session, "FIRST_S", 1.0)
+    monkeypatch.setattr(host_session, "AGAIN_S", 0.5)
     begun = time.monotonic()
     with pytest.raises(UnreachableError):
         await session.wait(300)
-    assert 5 < time.monotonic() - begun < 15
+    assert 0.5 < time.monotonic() - begun < 15
     assert len(tried) > 1
 
 
@@ -500,7 +501,7 @@ def jump(sshd, tmp_path):
 def test_hosts_behind_a_jump_host_are_all_reached(sshd, jump):
     hosts = tuple(
         sshd.host(name=f"h{n}", ssh_config=str(jump[1]), known_hosts=None)
-        for n in range(20)
+        for n in range(12)
     )
     found = guests(hosts, marker="t", wait_s=0)
     assert [answer for answer in found.values() if isinstance(answer, str)] == []
