@@ -324,7 +324,7 @@ def inhabited(namespaces):
     return found & namespaces
 
 
-def gone(mark, namespaces, folder, seconds=10):
+def gone(mark, namespaces, folder, seconds=30):
     end = time.monotonic() + seconds
     while (left := family(mark)) or inhabited(namespaces) or lab.status(folder):
         if time.monotonic() > end:
