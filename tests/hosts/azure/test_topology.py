@@ -1,6 +1,5 @@
 """Where each VM goes follows from its pairs; what cannot be is refused in one sentence."""
 
-import ipaddress
 import json
 import re
 import subprocess
@@ -8,12 +7,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from jsonschema import Draft4Validator
 
 from netperf_lib.errors import ExperimentError
-from netperf_lib.experiment.placements import PLACED
 from netperf_lib.hosts import options as checked
 from netperf_lib.hosts.azure import template
 from netperf_lib.hosts.azure.topology import alternatives
@@ -133,18 +129,6 @@ def test_alternatives_are_only_those_allowed_and_each_once():
     assert zones(alternative_zones=True) == [("1", "2"), ("2", "1")]
     fixed = {"a": {"zone": "1"}, "b": {"zone": "2"}}
     assert zones(alternative_zones=True, vms=fixed) == [("1", "2")]
-
-
-FREE = sorted(set(PLACED) - {"nat-gateway"})
-
-
-@settings(deadline=None, max_examples=40)
-@given(st.lists(st.sampled_from(FREE), min_size=1, max_size=8))
-def test_networks_never_overlap(kinds):
-    made = place(experiment(*(f"c s{i} {kind}" for i, kind in enumerate(kinds))))
-    assert {v.network for v in made.vms} == {n["name"] for n in made.networks}
-    blocks = [ipaddress.ip_network(n["prefix"]) for n in made.networks]
-    assert not any(a.overlaps(b) for i, a in enumerate(blocks) for b in blocks[:i])
 
 
 def test_the_first_start_brings_key_tools_and_buffers():
