@@ -315,6 +315,17 @@ def test_runs_are_in_the_order_of_their_start_whatever_its_zone(folder, tmp_path
     assert [f"{start:%H:%M}" for start in runs["started_utc"]] == ["12:05", "13:00"]
 
 
+def test_a_template_numbers_the_runs_of_a_log(tmp_path):
+    short(tmp_path / "a.txt", 40)
+    short(tmp_path / "b.txt", 50, 60)
+    rows = imports.labels_template(tmp_path).splitlines()[1:]
+    assert [row.split(",")[:2] for row in rows] == [
+        ["a.txt", ""],
+        ["b.txt", "1"],
+        ["b.txt", "2"],
+    ]
+
+
 def test_a_remark_is_no_factor_and_that_is_said_once(tmp_path):
     rows = [
         {
