@@ -21,6 +21,7 @@ import json
 import re
 from datetime import UTC, datetime
 from itertools import pairwise
+from statistics import fmean
 from typing import Any
 
 import orjson
@@ -90,6 +91,11 @@ def count(value: Any) -> int | None:
     return int(value) if value is not None and 0 <= value < 2**31 else None
 
 
+def _added(rows: list[Object], key: str) -> float | None:
+    """Return the sum of a counter; None if one is unknown."""
+    return added(count(row.get(key)) for row in rows)
+
+
 def _refuse_gaps(rows: list[Object]) -> None:
     """Refuse rows that do not have the same figures as the others of their sender.
 
@@ -146,14 +152,13 @@ def _take(run: ParsedRun, doc: Object, error: str) -> None:
     run.parameters = _parameters(start, test, end, both=both) | {"protocol": run.test}
     rows: list[Object] = []
     sums: list[Object] = []
-    steps = doc.get("intervals") or []
-    for step in steps:
+    for step in doc.get("intervals") or []:
         rows += step["streams"]
         sums += [step[name] for name in ("sum", "sum_bidir_reverse") if name in step]
     # before 3.6 a row does not say who sends: a test has one direction
     sends = serving == bool(test.get("reverse"))
     run.intervals = _columns(rows, sums, serving=serving, sends=sends)
-    if rows or sums:
+    if run.intervals:
         run.status = "partial"
     if error:
         raise Damaged(error)
@@ -163,7 +168,7 @@ def _take(run: ParsedRun, doc: Object, error: str) -> None:
         raise Contradictory("a stream of the result has no figures, which contradicts it")
     for alike in (rows, sums, senders):
         _refuse_gaps(alike)
-    if not both and len({one.get("sender") for one in senders}) > 1:
+    if not both and len({sender.get("sender") for sender in senders}) > 1:
         raise Damaged(
             "this version (3.7 to 3.10.1) prints one direction of --bidir over the other in JSON: "
             "save the text, or measure with a later one"
@@ -172,26 +177,24 @@ def _take(run: ParsedRun, doc: Object, error: str) -> None:
         raise Damaged("the test did not run, or has no result")
     if not (serving or "connecting_to" in start):
         raise Damaged("the document does not say from which end it is")
-    for word, suffix in (("", ""), ("_reverse", "_bidir_reverse"))[: 1 + both]:
+    for back in range(1 + both):
         # with --bidir the client's own streams are the first ones, as seen from this end
-        own = (None, (word == "") != serving)
-        way = [
+        own = (None, bool(back) == serving)
+        ways = [
             (sender, stream)
             for sender, stream in zip(senders, streams, strict=True)
             if not both or sender.get("sender") in own
         ]
-        totals = [end.get(name + suffix) or {} for name in _SUMS]
-        _one_way(run, test, totals, way, word, serving=serving)
-        # with --bidir the local kernel knows only the data sent from this end
-        if not word and not (both and serving):
-            _path(run, rows, len(steps), [sender for sender, _ in way])
+        _one_way(run, test, end, ways, "_reverse" if back else "", serving=serving)
+    # with --bidir the local kernel knows only the data sent from this end
+    if not (both and serving):
+        _path(run, rows, [one for one in senders if not both or one["sender"]])
     _cpu(run, end.get("cpu_utilization_percent") or {}, serving=serving)
     add_cpu_costs(run.metrics)
     if not any(value is not None for value in run.metrics.values()):
         raise Damaged("the result has no figures")
 
 
-_SUMS = ("sum", "sum_sent", "sum_received")
 _STATED = {
     "streams": "num_streams",
     "message_bytes": "blksize",
@@ -209,9 +212,10 @@ def _parameters(start: Object, test: Object, end: Object, *, both: bool) -> Obje
     algorithm = end.get("sender_tcp_congestion") or end.get("receiver_tcp_congestion")
     parameters["congestion_control"] = algorithm
     parameters["server"] = (start.get("connecting_to") or {}).get("host")
-    if test:
-        one = "reverse" if test.get("reverse") else "forward"
-        parameters["direction"] = "bidir" if test.get("bidir") or both else one
+    if both or test.get("bidir"):
+        parameters["direction"] = "bidir"
+    elif test:
+        parameters["direction"] = "reverse" if test.get("reverse") else "forward"
     if seconds := count((start.get("timestamp") or {}).get("timesecs")):
         started = datetime.fromtimestamp(seconds, UTC)
         parameters["started_utc"] = started.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -225,14 +229,10 @@ def _columns(
 
     `sends` says of rows that do not whether this end sends.
     """
-    every = [*rows, *sums]
-    if not every:
-        return {}
     cells = []
-    for row in every:
+    for row in (*rows, *sums):
         rate, seconds, size = row["bits_per_second"], row["seconds"], row["bytes"]
-        off = abs(8 * size - rate * seconds)
-        if row["end"] < row["start"] or off > _TOLERANCE * rate * seconds + 8e-6 * size:
+        if row["end"] < row["start"] or not _fits(size, rate, seconds):
             raise Contradictory(
                 f"the figures of an interval contradict each other: {row}"
             )
@@ -249,6 +249,8 @@ def _columns(
                 count(row.get("snd_cwnd")),
             )
         )
+    if not cells:
+        return {}
     numbers = [count(row["socket"]) for row in rows] + [-1] * len(sums)
     columns = map(list, zip(*cells, strict=True))
     return {"stream": numbers, **dict(zip(_COLUMNS, columns, strict=True))}
@@ -257,23 +259,26 @@ def _columns(
 _COLUMNS = (
     "direction start_s end_s omitted throughput_bps retransmits_count rtt_loaded_us cwnd_bytes"
 ).split()
-Way = list[tuple[Object, Object]]
-"""The streams of one direction: what the sender says of each, and all that is said of it."""
+_SUMS = ("sum", "sum_sent", "sum_received")
 
 
 def _one_way(
     run: ParsedRun,
     test: Object,
-    totals: list[Object],
-    streams: Way,
+    end: Object,
+    ways: list[tuple[Object, Object]],
     word: str,
     *,
     serving: bool,
 ) -> None:
-    """Take the metrics of one direction."""
-    overall, sent, received = totals
-    senders = [sender for sender, _ in streams]
-    udp = test.get("protocol") == "UDP" or any("udp" in stream for _, stream in streams)
+    """Take the metrics of one direction.
+
+    `ways` are its streams: what the sender says of each, and all that is said of it.
+    """
+    suffix = "_bidir_reverse" if word else ""
+    overall, sent, received = (end.get(name + suffix) or {} for name in _SUMS)
+    senders = [sender for sender, _ in ways]
+    udp = run.test == "udp" or any("udp" in stream for _, stream in ways)
     if bool(sent) != bool(received) or not (udp or received):
         raise Contradictory(
             "sum_sent or sum_received is missing, although the test is over"
@@ -283,32 +288,28 @@ def _one_way(
         # a server that sends is not told what was lost, and prints 0
         run.metrics[f"packets{word}_count"] = count(overall.get("packets")) or None
     elif udp:
-        _datagrams(run, overall, received, senders, word, test)
-        if not sent and serving and not test.get("reverse"):
+        _datagrams(run, overall, received or overall, senders, word, test)
+        if not sent and serving:
             received = overall
         elif not sent:
             sent = overall
             run.warnings.append("this version prints no receiver's throughput for UDP")
+    receivers = [] if udp else [stream["receiver"] for _, stream in ways]
     _rates(run, sent, senders, f"{word}_sent_bps", f"sent{word}_bytes")
-    receivers = [] if udp else [stream["receiver"] for _, stream in streams]
     length = _rates(run, received, receivers, f"{word}_bps", f"transferred{word}_bytes")
     if not word:
         run.metrics["duration_measured_s"] = length
     if received and not received["bytes"] and not sends:
         raise Contradictory("the receiver's figures are missing, although data were sent")
-    if f"throughput{word}_sent_bps" not in run.metrics:
+    if udp or f"sent{word}_bytes" not in run.metrics:
         return
-    if run.test == "tcp" and len({"retransmits" in one for one in (sent, *senders)}) > 1:
-        raise Contradictory("the retransmits of the sum or of a stream are missing")
     resent = count(sent.get("retransmits"))
+    known = {"retransmits" in row for row in (sent, *senders)}
+    if len(known) > 1 and run.test == "tcp":
+        raise Contradictory("the retransmits of the sum or of a stream are missing")
     if resent is not None and _added(senders, "retransmits") not in (None, resent):
         raise Contradictory("the retransmits contradict those of the streams")
     run.metrics[f"retransmits{word}_count"] = resent
-
-
-def _added(rows: list[Object], key: str) -> float | None:
-    """Return the sum of a counter; None if one is unknown."""
-    return added(count(row.get(key)) for row in rows)
 
 
 def _rates(
@@ -318,58 +319,52 @@ def _rates(
     if not total.get("bits_per_second") and not total.get("bytes"):
         return None
     rate, size = float(total["bits_per_second"]), int(total["bytes"])
-    for length in _lengths(total, *parts):
-        if abs(size * 8 - rate * length) <= _TOLERANCE * rate * length:
-            break
-    else:
+    lengths = []
+    for row in (total, *parts):
+        lengths += [row["seconds"], row["end"] - row["start"]]
+    fitting = [length for length in lengths if _fits(size, rate, length)]
+    if not fitting:
         raise Contradictory(
             f"{size} bytes in {total.get('seconds')} s are not {rate} bit/s"
         )
     if parts and sum(part["bytes"] for part in parts) != size:
         raise Contradictory(f"{bytes_name} contradicts the streams")
     run.metrics |= {f"throughput{rate_name}": rate, bytes_name: size}
-    return float(length)
+    return float(fitting[0])
 
 
-def _lengths(*rows: Object) -> list[float]:
-    lengths = []
-    for row in rows:
-        lengths += [row["seconds"], row["end"] - row["start"]]
-    return [length for length in lengths if length > 0]
+def _fits(size: float, rate: float, seconds: float) -> bool:
+    """Return whether a rate is that of bytes in a time."""
+    off = abs(8 * size - rate * seconds)
+    return seconds >= 0 and off <= _TOLERANCE * rate * seconds + 8e-6 * size
 
 
 def _datagrams(
     run: ParsedRun,
     overall: Object,
-    received: Object,
+    told: Object,
     streams: list[Object],
     word: str,
     test: Object,
 ) -> None:
     """Take loss and jitter, as the receiver told them."""
-    told = received if "lost_packets" in received else overall
-    lost, arrived = count(told["lost_packets"]), count(told["packets"])
-    packets, jitter = count(overall["packets"]), told["jitter_ms"]
+    lost, packets = count(overall["lost_packets"]), count(overall["packets"])
+    arrived, jitter = count(told["packets"]), told["jitter_ms"]
     each = [_added(streams, "lost_packets"), _added(streams, "packets")]
-    # the receiver counts until another moment: what arrived is as many blocks as its bytes
-    apart = arrived != packets and not _counted_apart(received, test, packets or 0)
     if (
-        apart
-        or lost is None
+        lost is None
         or packets is None
-        or each not in ([lost, packets], [None] * 2)
+        or arrived is None
+        or not lost == told["lost_packets"] <= packets
+        or each not in ([lost, packets], [None, None])
+        or (arrived != packets and not _counted_apart(told, test, packets))
     ):
         raise Contradictory("the counts of packets contradict each other")
-    if count(overall["lost_packets"]) != lost or lost > packets:
-        raise Contradictory("the counts of lost packets contradict each other")
     if not packets:
         return
-    jitters: list[Any] = [stream.get("jitter_ms", jitter) for stream in streams] or [
-        jitter
-    ]
-    off = abs(sum(jitters) / len(jitters) - jitter)
-    impossible = jitter > 1e3 * max(_lengths(told, overall))
-    if off > 1e-5 * jitter + 1e-9 or overall["jitter_ms"] != jitter or impossible:
+    mean = fmean([stream.get("jitter_ms", jitter) for stream in streams] or [jitter])
+    impossible = overall["jitter_ms"] != jitter or jitter > 1e3 * told["end"]
+    if impossible or abs(mean - jitter) > 1e-5 * jitter + 1e-9:
         raise Contradictory(
             f"a jitter of {jitter} ms is not that of the streams, or impossible"
         )
@@ -379,17 +374,15 @@ def _datagrams(
         f"lost{word}_ratio": lost / packets,
         f"jitter{word}_us": jitter * 1e3,
     }
-    if arrived is not None and arrived < packets:
+    if arrived < packets:
         run.metrics[f"unaccounted{word}_count"] = packets - arrived
     if word:
         return
-    known = all("out_of_order" in stream for stream in streams)
-    if not known and (run.tool_version or "").startswith("3.0"):
-        run.warnings.append("without out_of_order_count: 3.0 does not print it")
-    elif not known:
-        raise Damaged("a figure is missing: 'out_of_order'")
-    else:
-        run.metrics["out_of_order_count"] = _added(streams, "out_of_order")
+    run.metrics["out_of_order_count"] = _added(streams, "out_of_order")
+    if not all("out_of_order" in stream for stream in streams):
+        old = (run.tool_version or "").startswith("3.0")
+        why = "3.0 does not print it" if old else "its line is missing"
+        run.warnings.append(f"without out_of_order_count: {why}")
 
 
 def _counted_apart(received: Object, test: Object, sent: int) -> bool:
@@ -403,56 +396,54 @@ def _counted_apart(received: Object, test: Object, sent: int) -> bool:
     size, block = received["bytes"], test["blksize"]
     apart = abs((arrived - lost) * block - size)
     # what was lost before the omitted start was over is counted with the rest
-    near = (
-        test.get("omit") and block and size % block == 0 and apart <= 0.05 * sent * block
-    )
-    return 0 <= lost <= min(arrived, sent) and (apart == 0 or bool(near))
+    if test.get("omit") and block and size % block == 0:
+        apart = max(apart - 0.05 * sent * block, 0)
+    return lost <= arrived and apart == 0
 
 
-def _path(
-    run: ParsedRun, rows: list[Object], intervals: int, senders: list[Object]
-) -> None:
+def _path(run: ParsedRun, rows: list[Object], senders: list[Object]) -> None:
     """Take round trips under load and congestion windows, as the kernel of the `senders` says."""
-    streams: dict[int, list[Object]] = {}
+    streams: dict[Any, list[Object]] = {}
     for row in rows:
         streams.setdefault(row["socket"], []).append(row)
     rtts: list[int] = []
     windows: list[list[Any]] = []
     for sender in senders:
-        if not rows or sender["socket"] not in streams:
+        steps = streams.get(sender.get("socket"))
+        if steps is None:
             return
-        steps = streams[sender["socket"]]
         kept = [row for row in steps if row.get("omitted") is not True]
-        gaps = [abs(b["start"] - a["end"]) > 0.011 for a, b in pairwise(kept)]
-        if len(steps) != intervals or any(gaps):
+        if any(abs(b["start"] - a["end"]) > 0.011 for a, b in pairwise(kept)):
             raise Contradictory("an interval of a stream is missing")
         if not _agrees(sender, steps, kept):
             run.warnings.append(
                 "round-trip times or congestion windows contradict each other, and are left out"
             )
             return
-        rtts += [row["rtt"] for row in kept if count(row.get("rtt"))]
-        sizes = [count(row.get("snd_cwnd")) for row in kept]
+        rtts += filter(None, _counts(kept, "rtt"))
+        sizes = _counts(kept, "snd_cwnd")
         if any(sizes):
             windows.append(sizes)
     add_path(run.metrics, rtts, windows)
 
 
+def _counts(rows: list[Object], key: str) -> list[int]:
+    return [count(row.get(key)) or 0 for row in rows]
+
+
 def _agrees(sender: Object, steps: list[Object], kept: list[Object]) -> bool:
     """Return whether iperf3's own figures of a connection are those of its intervals."""
-    sizes = [count(row.get("snd_cwnd")) or 0 for row in steps]
+    sizes, trips = _counts(steps, "snd_cwnd"), _counts(steps, "rtt")
     if any(sizes):
         most = sender.get("max_snd_cwnd")
         if 0 in sizes or most not in (None, max(sizes)):
             return False
-    # its own mean, minimum and maximum include the omitted seconds; the mean may not
-    trips = [count(row.get("rtt")) or 0 for row in steps]
     if not any(trips):
         return True
+    # its own mean, minimum and maximum include the omitted seconds; the mean may not
+    shown = _counts(kept, "rtt") or trips
+    means = (sum(trips) // len(trips), sum(shown) // len(shown))
     ends = sender.get("min_rtt"), sender.get("max_rtt")
-    means = [sum(trips) // len(trips)]
-    if kept:
-        means.append(sum(count(row.get("rtt")) or 0 for row in kept) // len(kept))
     return ends == (min(trips), max(trips)) and sender["mean_rtt"] in means
 
 
@@ -460,8 +451,9 @@ def _cpu(run: ParsedRun, cpu: Object, *, serving: bool) -> None:
     if not cpu:
         run.warnings.append("the CPU times are missing")
         return
-    ends = ("remote", "host") if serving else ("host", "remote")
-    for end, side in zip(ends, ("client", "server"), strict=True):
+    for end, side in (("host", "client"), ("remote", "server")):
+        if serving:
+            end = "remote" if end == "host" else "host"
         total, user, system = (cpu[f"{end}_{key}"] for key in ("total", "user", "system"))
         if total < 0 or abs(total - user - system) > 0.02 + 0.002 * total:
             raise Contradictory(f"the {end}'s CPU time contradicts its parts")
