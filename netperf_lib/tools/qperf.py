@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from functools import cache
 
@@ -118,8 +118,11 @@ def read(text: str) -> list[ParsedRun]:
 
 # --- one block -----------------------------------------------------------------------------------
 
-_LINE = re.compile(r"[ \t>]*(([a-z_]+)[ \t]*)=[ \t]+(\S.*?)(?: +-+> .*)?")
+_LINE = re.compile(r"[ \t>]*([a-z_]+)[ \t]*=[ \t]+(\S.*?)(?: +-+> .*)?")
 """A figure; people put notes behind arrows."""
+_NAME = re.compile(r"^[ \t>]*([a-z_]+[ \t]*)=", re.MULTILINE)
+Figures = dict[str, float]
+"""Figures by their printed names."""
 _NUMBER = re.compile(
     r"((?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)(?: ([^\s(]\S*(?: cpus)?))?(?: \(([\d,]+)\))?"
 )
@@ -184,25 +187,21 @@ def _figure(kind: str, text: str) -> float:
 def _fill(run: ParsedRun, text: str) -> None:
     """Read one block."""
     test = run.test or ""
-    figures, aligned = _lines(text)
-    if not aligned:
-        run.warnings.append(
-            "lines are missing: the others are not aligned to the longest"
-        )
+    figures = _figures(text)
     if not figures:
-        complaints = [
-            line.strip() for line in text.splitlines() if _COMPLAINT.search(line)
-        ]
+        complaints = [row.strip() for row in text.split("\n") if _COMPLAINT.search(row)]
         nothing = f"no result: nothing follows the name of the test, {test}"
         raise Damaged([*complaints, nothing][0])
     if wrong := _lacking(test, figures.keys()):
         raise Damaged(f"the log is cut or damaged: {wrong}")
-    ways = figures.keys() & {"send_cpus_used", "recv_cpus_used"}
-    ends = figures.keys() & {"loc_cpus_used", "rem_cpus_used"}
-    if ways and (ends or re.fullmatch(r"[a-z]+_lat", test)):
-        raise Contradictory(f"lines are lost, or of another process: {min(ways)}")
-    if contradiction := _contradiction(figures):
-        raise Contradictory(contradiction)
+    names = _NAME.findall(text)
+    longest = max(len(name.rstrip()) for name in names)
+    # qperf aligns the equals signs to the longest name
+    if max(map(len, names)) > longest + 2:
+        run.warnings.append(
+            "lines are missing: the others are not aligned to the longest"
+        )
+    _check(test, figures)
     _metrics(run, test, figures)
     if gone := _incomplete(test, figures.keys()):
         run.warnings.append(f"lines are missing: {gone}")
@@ -216,21 +215,16 @@ def _place(key: str) -> tuple[str | None, int]:
     return _KINDS.get(plain), _ORDER.index(place)
 
 
-def _lines(text: str) -> tuple[dict[str, float], bool]:
-    """Return the figures of a block by their names, and whether these are aligned."""
-    figures: dict[str, float] = {}
-    names: list[tuple[int, int]] = []
+def _figures(text: str) -> Figures:
+    """Return the figures of a block by their names."""
+    figures: Figures = {}
     last, unread = 0, ""
-    rows = text.partition(":")[2].split("\n")[1:]
-    for number, row in enumerate(rows, 1):
+    for row in text.partition(":")[2].split("\n")[1:]:
         m = _LINE.fullmatch(row)
         if m is None:
             unread = unread or row.strip()
             continue
-        key = m[2]
-        names.append(
-            (len(m[1]) if m[1].endswith("  ") and "\t" not in m[1] else 0, len(key))
-        )
+        key, printed = m.groups()
         kind, rank = _place(key)
         if kind is None:
             continue
@@ -240,22 +234,14 @@ def _lines(text: str) -> tuple[dict[str, float], bool]:
             raise Contradictory(
                 f"lines are lost, or of another process: before {row.strip()!r}"
             )
-        if kind == "count" and number == len(rows):
+        if kind == "count" and text.endswith(row):
             raise Damaged(f"the line of {key} may be cut")
         last = rank
         try:
-            figures[key] = _figure(kind, m[3].rstrip())
+            figures[key] = _figure(kind, printed.rstrip())
         except Damaged as error:
             raise Damaged(f"{error} in {row.strip()!r}") from None
-    # qperf aligns the equals signs; somebody may have removed the blanks
-    widths = {width for width, _ in names}
-    longest = max((length for _, length in names), default=0)
-    aligned = not figures or widths in ({0}, {longest + 2})
-    if not aligned and len(widths) > 1 and len(names) > 2:
-        raise Contradictory(
-            "lines are lost, or of another process: names are not aligned"
-        )
-    return figures, aligned
+    return figures
 
 
 _ONE_WAY = re.compile(r"(?:tcp|udp|sctp|sdp|rds|rc|uc|ud)_(?:bw|lat)")
@@ -268,19 +254,16 @@ _COMPLAINT = re.compile(
 def _incomplete(test: str, seen: AbstractSet[str]) -> str:
     """Say which lines are not all there; nothing if all are."""
     both = 8 if test.endswith(("_lat", "_bi_bw")) else 4
-    for ends, counts in (
-        (("_bytes", "_msgs"), (0, both, 8)),
-        (("_cpus_used",), (0, 2)),
-        (("_cost",), (0, 2)),
-        (("_real_time",), (0, 2)),
-    ):
-        found = [key for key in seen if key.endswith(ends)]
+    groups = {"_cpus_used": (0, 2), "_cost": (0, 2), "_real_time": (0, 2)}
+    for end, counts in {("_bytes", "_msgs"): (0, both, 8), **groups}.items():
+        found = sorted(key for key in seen if key.endswith(end))
         if len(found) not in counts:
-            return f"only {', '.join(sorted(found))}"
+            return f"only {', '.join(found)}"
     counted = any(key.endswith(("_msgs", "_used")) for key in seen)
     # the rate is printed with the figures that it is computed from
-    uneven = _ONE_WAY.fullmatch(test) and counted != ("msg_rate" in seen)
-    return "msg_rate, or what it is computed from" if uneven else ""
+    if _ONE_WAY.fullmatch(test) and counted != ("msg_rate" in seen):
+        return "msg_rate, or what it is computed from"
+    return ""
 
 
 def _lacking(test: str, seen: AbstractSet[str]) -> str:
@@ -298,70 +281,80 @@ def _lacking(test: str, seen: AbstractSet[str]) -> str:
     return ""
 
 
-def _metrics(run: ParsedRun, test: str, figures: Mapping[str, float]) -> None:
-    def value(*keys: str) -> float | None:
-        return next((figures[key] for key in keys if key in figures), None)
+def _first(figures: Figures, *keys: str) -> float | None:
+    """Return the figure that a test prints under one of several names."""
+    return next((figures[key] for key in keys if key in figures), None)
 
-    def total(what: str) -> float | None:
-        found = [figures[key] for key in _each_end(what) if key in figures]
-        # in a latency test each end counts its own
-        return round(sum(found)) if len(found) > test.endswith("_lat") else None
 
-    latency, received, sent = value("latency"), value("recv_bw", "bw"), value("send_bw")
-    if latency == 0 or not (latency or received or sent or value("msg_rate")):
+def _both_ends(figures: Figures, what: str) -> list[float]:
+    """Return a count of one end, or of both if both send."""
+    keys = (what, f"loc_{what}", f"rem_{what}")
+    return [figures[key] for key in keys if key in figures]
+
+
+def _metrics(run: ParsedRun, test: str, figures: Figures) -> None:
+    latency, sent = figures.get("latency"), figures.get("send_bw")
+    received, rate = _first(figures, "recv_bw", "bw"), figures.get("msg_rate")
+    if latency == 0 or not (latency or received or sent or rate):
         raise Damaged(
             "no message arrived: qperf prints 0 when it has nothing to divide by"
         )
-    real, duration = value("loc_real_time", "send_real_time"), value("time")
+    real = _first(figures, "loc_real_time", "send_real_time")
     run.metrics = {
         # this one times a request until its answer, the others both directions of a ping-pong
         "rtt_us" if test == "rc_rdma_read_lat" else "latency_oneway_us": latency,
         "throughput_bps": received,
         "throughput_sent_bps": sent,
-        "message_rate_per_s": value("msg_rate"),
-        "messages_count": total("recv_msgs"),
-        "transferred_bytes": total("recv_bytes") if received else None,
-        "sent_bytes": total("send_bytes") if received else None,
-        "cpu_client_ratio": value("loc_cpus_used", "send_cpus_used"),
-        "cpu_server_ratio": value("rem_cpus_used", "recv_cpus_used"),
+        "message_rate_per_s": rate,
+        "cpu_client_ratio": _first(figures, "loc_cpus_used", "send_cpus_used"),
+        "cpu_server_ratio": _first(figures, "rem_cpus_used", "recv_cpus_used"),
         "duration_measured_s": real / 1e6 if real else None,
     }
+    totals = {"messages_count": "recv_msgs"}
+    if received:
+        totals |= {"transferred_bytes": "recv_bytes", "sent_bytes": "send_bytes"}
+    for name, what in totals.items():
+        counts = _both_ends(figures, what)
+        # in a latency test each end counts its own
+        if len(counts) > test.endswith("_lat"):
+            run.metrics[name] = round(sum(counts))
     add_cpu_costs(run.metrics)
-    size, buffer, protocol = (
-        value("msg_size"),
-        value("sock_buf_size"),
-        test.partition("_")[0],
-    )
+    duration, buffer = figures.get("time"), figures.get("sock_buf_size")
+    protocol = test.partition("_")[0]
     run.parameters = {
-        "protocol": protocol
-        if protocol in ("tcp", "udp", "sctp", "rds", "sdp")
-        else None,
         "duration_s": duration / 1e6 if duration else None,
-        "message_bytes": int(size) if size else None,
-        "tcp_buffer_bytes": int(buffer) if buffer and protocol == "tcp" else None,
+        "message_bytes": int(figures.get("msg_size", 0)) or None,
     }
+    if protocol in ("tcp", "udp", "sctp", "rds", "sdp"):
+        run.parameters["protocol"] = protocol
+    if buffer and protocol == "tcp":
+        run.parameters["tcp_buffer_bytes"] = int(buffer)
 
 
-def _each_end(what: str) -> tuple[str, ...]:
-    """Return the keys of a count: of one end, or of both if both send."""
-    return what, f"loc_{what}", f"rem_{what}"
-
-
-def _contradiction(figures: Mapping[str, float]) -> str | None:
-    """Say which figures contradict each other; None if none do."""
+def _check(test: str, figures: Figures) -> None:
+    """Refuse figures that contradict each other."""
+    ways = figures.keys() & {"send_cpus_used", "recv_cpus_used"}
+    ends = figures.keys() & {"loc_cpus_used", "rem_cpus_used"}
+    if ways and (ends or test.endswith("_lat")):
+        raise Contradictory(f"lines are lost, or of another process: {min(ways)}")
     for what in ("bw", "bytes", "msgs"):
         arrived = figures.get(f"recv_{what}", 0.0)
         if arrived > 1.1 * figures.get(f"send_{what}", arrived):
-            return f"more received than sent: recv_{what} is {arrived:g}"
-    received = figures.get("recv_bw", figures.get("bw"))
+            raise Contradictory(f"more received than sent: recv_{what} is {arrived:g}")
     latency, rate = figures.get("latency"), figures.get("msg_rate")
     if latency and rate and not 0.9 < latency * rate / 1e6 < 1.1:
-        return f"latency {latency:g} us and {rate:g} messages a second"
-    moved = sum(figures.get(key, 0.0) for key in _each_end("recv_bytes"))
+        raise Contradictory(f"latency {latency:g} us and {rate:g} messages a second")
+    received = _first(figures, "recv_bw", "bw")
+    moved = sum(_both_ends(figures, "recv_bytes"))
     # the end that receives may have begun later, on a busy host by a tenth
-    ends = ("loc_real_time", "send_real_time", "recv_real_time")
-    times = [figures[key] / 1e6 for key in ends if figures.get(key)]
-    rates = [8 * moved / seconds for seconds in times]
-    if received and moved and rates and not any(0.9 < received / r < 1.1 for r in rates):
-        return f"{moved:.0f} bytes in {times[0]:g} s are not {received:g} bit/s"
-    return None
+    names = ("loc_real_time", "send_real_time", "recv_real_time")
+    times = [figures[name] / 1e6 for name in names if figures.get(name)]
+    agree = [
+        0.9 < received * seconds / (8 * moved) < 1.1
+        for seconds in times
+        if received and moved
+    ]
+    if agree and not any(agree):
+        raise Contradictory(
+            f"{moved:.0f} bytes in {times[0]:g} s are not {received:g} bit/s"
+        )

@@ -103,72 +103,46 @@ def rate_bps(request: Request) -> float:
 
 # --- where runs are ------------------------------------------------------------------------------
 
-# each alternative begins with a literal character: the engine looks for these alone
 _COMMAND = (
     r"s(?<=\bs)ockperf (ping-pong|pp|under-load|ul|throughput|tp|playback|pb|server|sr) "
     r"(?=.*\n.*(?:version #|perf: |Usage: |: Run sockperf ))"
 )
-_STAGES = (
-    (0, _COMMAND),
-    (0, r"perf: \+INFO:[ \t]*$"),
-    (1, r"=(?:3D=3D|=) version #"),
-    (2, r"perf\[(?:CLIENT|SERVER)\]"),
-    (2, r"\[(?:CLIENT|SERVER)\] (?:send|listen) on"),
-    (2, r"\[ ?\d+\] IP =(?:3D)? "),
-    (3, r"perf: Warmup stage"),
-    (4, r"perf: Starting test"),
-    # "by signal 2" may come at any later time
-    (5, r"perf: Test end(?:ed\b| \(interrupted by (?:timer|user)\))"),
-    (6, r"perf: \[Total Run\]"),
-    (6, r"perf: Total of \d+ messages"),
-    (6, r"perf: No messages were received"),
-    (7, r"perf: =+ Printing statistics for Server No: 0"),
-    (7, r"perf: NOTE: test was performed"),
-    (8, r"perf: \[Valid Duration\]"),
-    (8, r"perf: Summary: Message Rate"),
-    (9, r"perf: =*> avg-"),
-    (9, r"perf: Summary: BandWidth"),
-    (10, r"perf: .{0,9}# dropped messages"),
-    (11, r"perf: Summary: (?:Latency|Round trip)"),
-    (12, r"perf: Total \d+ observations"),
-    (13, r"perf: ---> .?MAX"),
-    (14, r"perf: ---> .?MIN"),
-    (15, r"U(?<=^U)sage: sockperf "),
-)
-"""The lines of a run in printed order; a step back in this order begins another run."""
-_VERSION, _STATISTICS = 1, 6
-_STAGE = re.compile(
-    "|".join(f"{line}(?P<s{number}>)" for number, (_, line) in enumerate(_STAGES))
-    + r"|t(?<=^t)est was performed using the following parameters: (?P<log>)|perf: (?P<any>)",
+_ONCE = re.compile(
+    # each alternative begins with a literal character: the engine looks for these alone
+    rf"(?P<command>{_COMMAND})|(?P<version>== version #)"
+    r"|(?P<log>test was performed using the following parameters: )"
+    r"|perf: (?P<figure>\[T|\[V|=*> avg|# |Summary: [^B]|No m|Total o|Total (?=\d)|---> .?M[AI]).*"
+    r"|(?P<head>perf\[(?:CLIENT|SERVER)\]|\[ ?\d+\] IP = )|(?P<usage>U(?<=^U)sage: sockperf )"
+    r"|(?P<other>perf: )",
     re.MULTILINE,
 )
+"""A line that a run prints once, or any other that may be the first one."""
 _RULE = re.compile(r"-{30}\n")
-_TOTALS = re.compile(r"\[Total Run\].*")
+_HEADS = ("command", "version", "head")
+_TOTALS = re.compile(r"perf: \[Total Run\].*")
 
 
 def find_runs(text: str) -> Iterator[int]:
-    """Yield the offset of the first line of each run."""
-    reached: int | None = None
-    start, in_log = 0, False
-    for m in _STAGE.finditer(text):
-        kind = str(m.lastgroup)
-        stage, again = reached or 0, False
+    """Yield the offset of the first line of each run.
+
+    What a run prints once begins the next one when it is there again with other figures.
+    """
+    seen: dict[str, str] = {}
+    for m in _ONCE.finditer(text):
+        kind, line = m["figure"] or str(m.lastgroup), ""
         if kind == "log":
-            # the file of --full-log: by itself, or printed after the statistics of its run
-            stage = _STATISTICS - 1
-            own, its = _TOTALS.search(text, start, m.end()), _TOTALS.search(text, m.end())
-            if not in_log and own and its and own[0] == its[0]:
-                reached = stage
-            in_log = True
-        elif kind != "any":
-            stage = _STAGES[int(kind[1:])][0]
-            again = stage == _VERSION == reached
-        if reached is None or stage < reached or again:
-            in_log = kind == "log"
+            # the file of --full-log, by itself or below the statistics of its run
+            total = _TOTALS.search(text, m.end())
+            kind, line = "[T", total[0] if total else ""
+        elif m["figure"] or kind == "version":
+            line = m[0] if m["figure"] else str(m.start())
+        again = seen.get(kind, "" if m["log"] else line) != line
+        over = kind in _HEADS and seen.keys() - {*_HEADS, "other"}
+        if not seen or again or over or kind == "command":
+            seen = {}
             start = line_start(text, m.start())
-            start = or_above(text, start, _RULE) if in_log else start
-            yield start
-        reached = stage
+            yield or_above(text, start, _RULE) if m["log"] else start
+        seen[kind] = line
 
 
 # --- one run -------------------------------------------------------------------------------------
@@ -219,7 +193,9 @@ _COMPLAINTS = re.compile(
     r"ERROR:? .*|No messages were received from the server.*|No valid observations found.*"
     r"|Test end before test start.*"
 )
-_PERCENTILES = (99.999, 99.99, 99.9, 99.5, 99.0, 95.0, 90.0, 75.0, 50.0, 25.0)
+_PERCENTILES = (25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.99, 99.999)
+Figures = dict[str | float, float]
+"""Figures by the names in `_LINE`, latencies by their percentile."""
 
 
 def read(text: str) -> list[ParsedRun]:
@@ -235,7 +211,7 @@ def _fill(run: ParsedRun, text: str) -> None:
     run.parameters = _parameters(text)
     command = re.search(_COMMAND, text)
     run.test = mode = _MODES.get(command[1], command[1]) if command else None
-    figures, percentiles = _lines(text)
+    figures = _figures(text)
     latency = figures.keys() & {"mean", "summary", "observations"}
     throughput = figures.keys() & {"rate", "bandwidth"}
     run.test = (
@@ -253,53 +229,42 @@ def _fill(run: ParsedRun, text: str) -> None:
         whole = run.parameters.get("full_rtt") or re.search(
             r"avg-rtt|Summary: Round trip", text
         )
-        _latencies(run, figures, percentiles, "rtt" if whole else "latency_oneway")
+        _latencies(run, figures, "rtt" if whole else "latency_oneway")
     run.warnings += [complaint.strip() for complaint in _COMPLAINTS.findall(text)]
 
 
-def _lines(text: str) -> tuple[dict[str, float], dict[float, float]]:
-    """Return the figures by their names, and the percentiles."""
-    figures: dict[str, float] = {}
-    percentiles: dict[float, float] = {}
+def _figures(text: str) -> Figures:
+    """Return the figures of all lines."""
+    figures: Figures = {}
     for row in text.splitlines(keepends=True):
         if not _ANCHOR.search(row):
             continue
         m = _LINE.search(row)
         if m is None and not row.endswith("\n"):
             break
-        if m is None:
+        if m is None or (m["percentile"] and float(m["percentile"]) not in _PERCENTILES):
             wide = "GBps" in row or "Gbps" in row
             remedy = (
                 " (leave out --giga-size, --increase_output_precision)" if wide else ""
             )
             raise Damaged(f"not readable{remedy}: {row.strip()!r}")
-        found = {
-            name: float(value)
-            for name, value in m.groupdict().items()
-            if value is not None
-        }
-        if "percentile" in found:
-            at, value = found["percentile"], found["latency"]
-            if at not in _PERCENTILES or percentiles.setdefault(at, value) != value:
-                raise Contradictory(
-                    f"another percentile before: {row.strip()!r} is the second"
-                )
-            continue
-        for name, value in found.items():
-            if figures.setdefault(name, value) != value:
+        for name, printed in m.groupdict().items():
+            if printed is None or name == "percentile":
+                continue
+            key = float(m["percentile"]) if name == "latency" else name
+            if figures.setdefault(key, float(printed)) != float(printed):
                 raise Contradictory(
                     f"two different values: {row.strip()!r} is the second"
                 )
-    return figures, percentiles
+    return figures
 
 
-def _refuse_gaps(there: Iterable[str | float], needed: Iterable[str | float]) -> None:
-    known = set(there)
-    if gone := [str(line) for line in needed if line not in known]:
+def _refuse_gaps(figures: Figures, needed: Iterable[str | float]) -> None:
+    if gone := [str(line) for line in needed if line not in figures]:
         raise Damaged(f"the log is cut, or lines are missing: {', '.join(gone)}")
 
 
-def _throughput(run: ParsedRun, figures: Mapping[str, float]) -> None:
+def _throughput(run: ParsedRun, figures: Figures) -> None:
     _refuse_gaps(figures, ("rate", "bandwidth"))
     if "sent" not in figures:
         run.warnings.append("without messages_count: its line is missing")
@@ -313,28 +278,14 @@ def _throughput(run: ParsedRun, figures: Mapping[str, float]) -> None:
 
 _NEEDED = ("mean", "dropped", "observations", "maximum", "minimum", "valid_seconds")
 """What a latency test prints, besides percentiles."""
+_ALWAYS = (50.0, 75.0, 90.0, 99.0, 99.9, 99.99, 99.999)
 
 
-def _latencies(
-    run: ParsedRun,
-    figures: Mapping[str, float],
-    percentiles: Mapping[float, float],
-    basis: str,
-) -> None:
+def _latencies(run: ParsedRun, figures: Figures, basis: str) -> None:
     _refuse_gaps(figures, _NEEDED)
     n = int(figures["observations"])
-    least = 25.0 if n >= 4 else 50.0
-    _refuse_gaps(
-        percentiles, [p for p in _PERCENTILES if p >= least and p not in (95.0, 99.5)]
-    )
-    if wrong := _contradiction(figures, percentiles):
-        raise Contradictory(wrong)
-    # sockperf rounds to the nearest observation (`printPercentiles` in client.cpp)
-    run.percentiles = tuple(
-        Percentile(p, value, n - int(0.5 + round(p / 100, 7) * n))
-        for p, value in sorted(percentiles.items())
-    )
-    run.percentile_basis = basis
+    _refuse_gaps(figures, _ALWAYS if n < 4 else (25.0, *_ALWAYS))
+    percentiles = [at for at in _PERCENTILES if at in figures]
     latencies = {
         "us": figures["mean"],
         # 0.000 with one observation, which has no deviation
@@ -342,16 +293,39 @@ def _latencies(
         "min_us": figures["minimum"],
         "max_us": figures["maximum"],
     }
-    latencies |= {
-        f"p{p:g}_us".replace(".", ""): percentiles[p] for p in percentiles if p != 99.5
-    }
-    run.metrics = {f"{basis}_{name}": value for name, value in latencies.items()} | {
+    points = [figures["minimum"]]
+    for at in percentiles:
+        points.append(figures[at])
+        # sockperf rounds to the nearest observation (`printPercentiles` in client.cpp)
+        beyond = n - int(0.5 + round(at / 100, 7) * n)
+        run.percentiles += (Percentile(at, figures[at], beyond),)
+        latencies[f"p{at:g}_us".replace(".", "")] = figures[at]
+    latencies.pop("p995_us", None)
+    _check(figures, [*points, figures["maximum"]])
+    run.percentile_basis = basis
+    run.metrics = {f"{basis}_{name}": value for name, value in latencies.items()}
+    run.metrics |= {
         "messages_count": n,
         "lost_count": figures["dropped"],
         "duplicated_count": figures["duplicated"],
         "out_of_order_count": figures["disorder"],
         "duration_measured_s": figures["valid_seconds"] or None,
     }
+
+
+def _check(figures: Figures, points: list[float]) -> None:
+    """Refuse figures that contradict each other; `points` are latencies from least to most."""
+    mean, n = figures["mean"], figures["observations"]
+    if figures.get("valid_received", n) != n:
+        raise Contradictory(
+            f"{figures['valid_received']:.0f} messages received, {n:.0f} observations"
+        )
+    if points != sorted(points):
+        raise Contradictory(f"percentiles that are not in order: {points}")
+    if not points[0] <= mean <= points[-1] or figures.get("summary", mean) != mean:
+        raise Contradictory(
+            f"the average is {mean:g}, outside of all latencies or not that of the summary"
+        )
 
 
 def _why_nothing(text: str) -> str:
@@ -389,9 +363,7 @@ def _parameters(text: str) -> dict[str, Any]:
     return parameters
 
 
-def _latency_mode(
-    figures: Mapping[str, float], parameters: Mapping[str, Any]
-) -> str | None:
+def _latency_mode(figures: Figures, parameters: Mapping[str, Any]) -> str | None:
     """Tell ping-pong (each message waits for the previous answer) from under-load by the counts."""
     if parameters.get("reply_every", 1) > 1:
         return "under-load"
@@ -399,18 +371,3 @@ def _latency_mode(
         return None
     waiting = figures["messages"] - figures["received"] - figures["dropped"]
     return "ping-pong" if waiting <= parameters.get("burst", 1) else "under-load"
-
-
-def _contradiction(
-    v: Mapping[str, float], percentiles: Mapping[float, float]
-) -> str | None:
-    """Say which figures contradict each other; None if none do."""
-    if v.get("valid_received", n := v["observations"]) != n:
-        return f"{v['valid_received']:.0f} messages received, {n:.0f} observations"
-    points = [v["minimum"], *(at for _, at in sorted(percentiles.items())), v["maximum"]]
-    if points != sorted(points):
-        return f"percentiles that are not in order: {points}"
-    mean = v["mean"]
-    if not v["minimum"] <= mean <= v["maximum"] or v.get("summary", mean) != mean:
-        return f"the average is {mean:g}, outside of all latencies or not that of the summary"
-    return None
