@@ -125,9 +125,10 @@ _START = re.compile(  # each begins with a literal character: the engine looks f
     r"Client connecting to (?P<target>\S+), (?:TCP|UDP) port(?P<client>)"
     r"|Server listening on (?:TCP|UDP) port(?P<server>)"
     r"|\[\s*[^\]\n]{1,20}\] local \S+ port \d+ connected with (?P<peer>\S+)(?P<local>)"
-    r"|\[\s*[^\]\[\n]{1,20}?\s*\]\s*(?P<begin>\d+\.\d+)\s*-\s*\d+\.\d+\s+sec\s+[\d.]+ [KMGT]?B"
-    r"(?P<row>)"
     r"|i(?<=\bi)perf: (?!done)\S(?P<error>)|listener bind failed|connect failed: ",
+)
+_ROW = re.compile(
+    r"\[\s*[^\]\[\n]{1,20}?\s*\]\s*(\d+\.\d+)\s*-\s*\d+\.\d+\s+sec\s+[\d.]+ [KMGT]?B"
 )
 _CSV = re.compile(
     r"^(?:[-+]\d{4}:)?\d{14}(?:\.\d{3})?(?:[-+]\d{4})?,[^,\n]*,\d+,[^,\n]*,\d+,-?\d+,0\.0-",
@@ -148,37 +149,46 @@ def find_runs(text: str) -> Iterator[int]:
         yield m.start()
     seen: set[str] = set()
     peers: set[str] = set()
-    whole = False
-    """Whether the last row may be a result."""
+    last = 0
     for m in _START.finditer(text):
         kind, at = m.lastgroup or "error", line_start(text, m.start())
-        new = not seen
-        if kind == "row":
-            whole = float(m["begin"]) == 0
-            if new:
-                continue
-        elif kind == "error":
+        row = _last_row(text, last, at) if seen else None
+        if row:
+            seen.add("row")
+        if kind == "error":
+            # an error before a banner is of the same program, and so is one before the rows
+            new = "row" in seen
             if m.start() - at > _BEFORE_AN_ERROR:
                 continue
-            # an error before a banner is of the same program, and so is one before the rows
-            new = new or "row" in seen
         elif kind == "local":
             # a line of a connection and a head after a whole result begin the next test
-            next_test = whole and not seen & _BANNERS and _HEAD.match(text, at)
-            new = new or bool(next_test)
-        elif seen:
+            whole = row and float(row[1]) == 0
+            new = bool(whole and not seen & _BANNERS and _HEAD.match(text, at))
+        else:
             rule = or_above(text, at, _RULE)
             ended = "row" in seen and or_above(text, rule, _PROGRAM) < rule
             failed = "error" in seen and seen & _BANNERS
             # with -d and -r a server connects back to its client, in the same program
             back = m["target"] in peers and not ended
             new = bool(seen & {"row", kind} or failed) and not back
-        if new:
-            seen, peers, whole = set(), set(), False
+        last = m.end()
+        if new or not seen:
+            seen, peers = set(), set()
             yield or_above(text, at, _RULE)
         seen.add(kind)
         if kind == "local" and "client" not in seen:
             peers.add(m["peer"])
+
+
+def _last_row(text: str, start: int, end: int) -> re.Match[str] | None:
+    """Return the last row of a part of a text."""
+    at = text.rfind("/sec", start, end)
+    while at >= 0:
+        above = line_start(text, at)
+        if m := _ROW.search(text, above, at):
+            return m
+        at = text.rfind("/sec", start, above)
+    return None
 
 
 def read(text: str) -> list[ParsedRun]:
@@ -194,7 +204,11 @@ def read(text: str) -> list[ParsedRun]:
     if form:
         error = f"a log of iperf 2 with {form} is not read"
         return [ParsedRun(tool=NAME, error=error)]
-    return [fill_run(ParsedRun(tool=NAME), _fill, _log(text))]
+    log = _log(text)
+    run = fill_run(ParsedRun(tool=NAME), _fill, log)
+    if log.rows and run.status == "failed":
+        run.status, run.intervals = "partial", columns(log.rows)
+    return [run]
 
 
 # --- one test ------------------------------------------------------------------------------------
@@ -300,7 +314,6 @@ def _fill(run: ParsedRun, log: _Log) -> None:
     datagrams = any("lost" in row.details for row in log.rows)
     if log.streams or port:
         run.test = "udp" if datagrams or protocol == "UDP" else "tcp"
-    run.intervals, run.status = columns(log.rows), "partial" if log.rows else "failed"
     run.parameters["server"] = host or None
     if m := _BUFFER.search(log.text):
         size = float(m[3] or m[1]) * BYTES[m[4] or m[2]]
@@ -334,6 +347,7 @@ def _result(run: ParsedRun, log: _Log) -> None:
     # what is torn before its last row ends with another one
     sums = [row for row in log.rows[-1:] if row.stream == -1 and row.start_s == 0]
     results = {id(row) for row in (*totals, *sums)}
+    run.status = "partial"
     run.intervals = columns([row for row in log.rows if id(row) not in results])
     # a TCP client knows what it sends, and with -R what it receives
     receives = serving == (log.direction == "forward")

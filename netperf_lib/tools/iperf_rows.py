@@ -17,7 +17,15 @@ from operator import attrgetter
 from typing import Any
 
 from .parsed import Columns, ParsedRun
-from .shared import Contradictory, Damaged, Figure, add_path, added, rate_fits
+from .shared import (
+    Contradictory,
+    Damaged,
+    Figure,
+    add_path,
+    added,
+    half_unit,
+    rate_fits,
+)
 
 _ROW = re.compile(
     # a blank is one or a tab; no row reaches into the next line
@@ -112,23 +120,12 @@ def _row(m: re.Match[str], forms: Forms) -> Row:
     text = m[0].rstrip()
     if details is None:
         raise Damaged(f"a row is damaged, cut short or of an unknown form: {text!r}")
-    start, end = Figure.printed(begin), Figure.printed(finish)
-    length = end.value - start.value
-    size, rate = _transfer(*transfer, length, start.half + end.half)
+    start, end = float(begin), float(finish)
+    length = end - start
+    size, rate = _transfer(*transfer, length, half_unit(begin) + half_unit(finish))
     if size is None:
         raise Contradictory(f"the bytes of a row contradict its rate: {text!r}")
-    return Row(
-        name,
-        _stream(name),
-        role,
-        start.value,
-        end.value,
-        length,
-        size,
-        rate,
-        text,
-        *details,
-    )
+    return Row(name, _stream(name), role, start, end, length, size, rate, text, *details)
 
 
 @lru_cache(1 << 14)

@@ -103,8 +103,13 @@ def or_above(text: str, at: int, pattern: re.Pattern[str]) -> int:
     return at
 
 
+def half_unit(text: str) -> float:
+    """Return half a unit of the last digit of a printed number: what rounding may take away."""
+    return float(0.5 * 10.0 ** -len(text.partition(".")[2]))
+
+
 class Figure(NamedTuple):
-    """A printed number and its rounding error: half a unit of its last digit."""
+    """A printed number and its rounding error."""
 
     value: float
     half: float = 0.0
@@ -113,8 +118,7 @@ class Figure(NamedTuple):
     @lru_cache(1 << 14)
     def printed(cls, text: str, factor: float = 1.0) -> Figure:
         """Read a printed number whose unit is `factor`."""
-        digits = len(text.partition(".")[2])
-        return cls(float(text) * factor, 0.5 * 10.0**-digits * factor)
+        return cls(float(text) * factor, half_unit(text) * factor)
 
     def agrees(self, other: Figure, relative: float = 0.0) -> bool:
         """Return whether both can be the same number, within their rounding and some slack."""
@@ -126,9 +130,10 @@ def rate_fits(
     size: Figure, seconds: Figure, rate: Figure, relative: float = 1e-3
 ) -> bool:
     """Return whether bytes within seconds can be a printed rate in bit/s."""
-    if seconds.value <= seconds.half:
+    length, half = seconds
+    if length <= half:
         return True
-    moved = 8 * size.value / seconds.value
-    off = size.half / max(size.value, size.half, 1e-9)
-    off += seconds.half / (seconds.value - seconds.half)
-    return Figure(moved, moved * off).agrees(rate, relative)
+    moved = 8 * size.value / length
+    off = moved * (size.half / max(*size, 1e-9) + half / (length - half))
+    slack = relative * max(moved, rate.value)
+    return abs(moved - rate.value) <= 1.02 * (off + rate.half) + slack
