@@ -56,7 +56,9 @@ def read(text: str) -> list[ParsedRun]:
         form = _document
     elif "Copyright Version" in text:
         form = _windows
-    return [fill_run(ParsedRun(tool=NAME), form, text)]
+    version = re.search(r"(?:NTTTCP for Linux|Copyright Version) (\S+)", text)
+    run = ParsedRun(tool=NAME, tool_version=version[1] if version else None)
+    return [fill_run(run, form, text)]
 
 
 def _figure(figures: Figures, key: str, factor: float = 1) -> Figure:
@@ -107,50 +109,52 @@ def _document(run: ParsedRun, text: str) -> None:
     figures = {"packets_retransmitted": "missing"}
     for leaf in (*root, *root.findall("parameters/*")):
         key = f"{leaf.tag} {leaf.get('metric', '')}".strip()
-        value = (leaf.text or "").strip()
-        if figures.get(key, "missing") not in (value, "missing"):
-            raise Contradictory(f"two different values of {key!r} in the document")
-        figures[key] = value
+        figures[key] = (leaf.text or "").strip()
     run.test = "sender" if root.tag == "ntttcps" else "receiver"
     run.tool_version = root.get("version", "")
-    protocols = {"False": "tcp", "True": "udp"}
-    protocol = protocols.get(figures.get("udp", ""))
-    if protocol is None:
+    udp = figures.get("udp")
+    if udp not in ("False", "True"):
         raise Damaged("'udp' is missing: the document is damaged")
+    # UDP never retransmits: its 0 says nothing
+    protocol, resent = "tcp", "packets_retransmitted"
+    if udp == "True":
+        protocol, resent = "udp", ""
     megabyte, ticks = 2**20, 1000
-    if linux := run.tool_version.endswith("-linux"):
+    if run.tool_version.endswith("-linux"):
         megabyte, ticks = 10**6, 1
+        if run.test == "sender":
+            trip = _optional(figures, "tcp_average_rtt us")
+            run.metrics["rtt_loaded_us"] = trip or None
     again = _figure(figures, "throughput MB/s", 8.0 * megabyte)
     if not again.agrees(_figure(figures, "throughput mbps", 1e6), 1e-5):
         raise Contradictory("MB/s and mbps contradict each other")
-    # UDP never retransmits: its 0 says nothing
-    resent = "packets_retransmitted" if protocol == "tcp" else ""
     cpu = "cpu_busy_all %" if "cpu_busy_all %" in figures else "cpu %"
     keys = f"throughput mbps|total_bytes MB|realtime s|{resent}|{cpu}"
     _totals(run, figures, keys, 1e6, megabyte, 6e-4)
-    if linux and run.test == "sender":
-        run.metrics["rtt_loaded_us"] = _optional(figures, "tcp_average_rtt us") or None
-    lasted, message = _optional(figures, "run_time"), _optional(figures, "bufferLen")
-    run.parameters = {
-        "protocol": protocol,
-        "duration_s": lasted and lasted / ticks,
-        "message_bytes": int(message) if message else None,
-    }
+    run.parameters["protocol"] = protocol
+    run.parameters["duration_s"] = _figure(figures, "run_time").value / ticks
+    message = int(_figure(figures, "bufferLen").value)
+    run.parameters["message_bytes"] = message or None
 
 
 _ROW = re.compile(r"[ \t]*([a-z][a-z ()/]*?)[ \t]*:[ \t]*(.*)\n")
 _SENDS = re.compile(
     r"connections (?:created|tested)|\bsender: |^\*\*\* sender role", re.MULTILINE
 )
+
+
+def _is_sender(text: str) -> bool | None:
+    """Return whether the command above is the sender's; None without one."""
+    command = _ROLE.match(text)
+    return command and command[1].lower() == "s"
+
+
 _NO_ROLE = "the log does not tell whether it is the sender's or the receiver's"
 
 
 def _linux(run: ParsedRun, text: str) -> None:
     head, found, totals = text.partition(_TOTALS)
-    version = re.search(r"NTTTCP for Linux (\S+)", text)
-    run.tool_version = version[1] if version else None
-    command = _ROLE.match(text)
-    sends = _SENDS.search(head) or (command and command[1].lower() == "s")
+    sends = bool(_SENDS.search(head)) or _is_sender(text)
     run.test = "sender" if sends else "receiver"
     if streams := re.search(r"\b(\d+) connections (?:tested|created)", text):
         run.parameters["streams"] = int(streams[1])
@@ -162,7 +166,7 @@ def _linux(run: ParsedRun, text: str) -> None:
         raise Contradictory(
             "totals of several tests, or of two processes: pass one test per log"
         )
-    if not (version or command or sends):
+    if sends is None and not run.tool_version:
         raise Damaged(_NO_ROLE)
     figures = dict(reversed(_ROW.findall(totals)))  # the first of each name
     keys = "throughput|total bytes|test duration|retrans segs|cpu busy (all)"
@@ -182,27 +186,24 @@ _TITLES = (
 )
 """Titles of the totals, in four small tables or a wide one; longer titles before their prefixes."""
 _TITLE = re.compile(re.escape(_TITLES).replace(r"\|", "|"))
+_TABLE = re.compile(r"^(.*)\n[= \t]+\n(.*\S.*)\n", re.MULTILINE)
 
 
 def _windows(run: ParsedRun, text: str) -> None:
-    version = re.search(r"Copyright Version (\d+\.\d+)", text)
-    run.tool_version = version[1] if version else None
     figures = {"Retransmits": "missing"}
-    rows = [" ".join(row.split()) for row in text.split("\n")[:-1]]  # the last may be cut
-    for row, below in zip(rows, rows[2:], strict=False):
-        titles, values = _TITLE.findall(row), below.split()
-        if titles and " ".join(titles) == row:
-            if not values:
-                break
-            if len(values) != len(titles):
-                raise Damaged(f"not readable: {below!r}")
-            figures |= zip(titles, values, strict=True)
+    for head, row in _TABLE.findall(text):
+        titles, values = _TITLE.findall(head), row.split()
+        if titles and len(values) != len(titles):
+            raise Damaged(f"not readable: {' '.join(values)!r}")
+        figures |= zip(titles, values, strict=False)
     if "Avg. CPU %" not in figures:
-        complaint = next((r for r in rows if re.search(r"(?i)\berror\b|failed", r)), None)
-        raise Damaged(complaint or "the log ends before its totals")
-    command = _ROLE.match(text)
-    if command is None:
+        complaint = re.search(r"(?im)^.*(?:\berror\b|failed).*", text)
+        raise Damaged(
+            complaint[0].strip() if complaint else "the log ends before its totals"
+        )
+    sends = _is_sender(text)
+    if sends is None:
         raise Damaged(_NO_ROLE)
-    run.test = "sender" if command[1].lower() == "s" else "receiver"
+    run.test = "sender" if sends else "receiver"
     keys = "Throughput(MB/s)|Bytes(MEG)|realtime(s)|Retransmits|Avg. CPU %"
     _totals(run, figures, keys, 8 * 2**20, 2**20, 6e-4)
