@@ -356,7 +356,7 @@ def _result(run: ParsedRun, log: _Log) -> None:
         raise Damaged("rows of the other direction: a line is damaged")
     # the sum of a server that sends (2.1) is not that of its rows
     whole = total_of(run, totals if log.direction == "reverse" else [*sums, *totals])
-    if whole.rate_bps == 0:
+    if not whole or whole.rate_bps == 0:
         raise Damaged("nothing was transferred")
     names = ("throughput_sent_bps", "sent_bytes")
     if receives:

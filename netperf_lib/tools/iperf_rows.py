@@ -206,8 +206,8 @@ def counter(text: str | None) -> int | None:
     return value if 0 <= value < 2**31 else None
 
 
-def total_of(run: ParsedRun, rows: Sequence[Row]) -> Row:
-    """Return the row of all streams: their [SUM], or what they add up to."""
+def total_of(run: ParsedRun, rows: Sequence[Row]) -> Row | None:
+    """Return the row of all streams: their [SUM], or what they add up to; None without rows."""
     sums = [row for row in rows if row.stream == -1]
     streams = [row for row in rows if row.stream != -1]
     size = sum(row.size.value for row in streams)
@@ -216,7 +216,7 @@ def total_of(run: ParsedRun, rows: Sequence[Row]) -> Row:
     if sums and streams and not sums[0].size.agrees(both, 1e-3):
         raise Contradictory(f"the row [SUM] contradicts its streams: {sums[0].text!r}")
     if sums or len(streams) < 2:
-        return [*sums, *streams][0]
+        return next(iter((*sums, *streams)), None)
     lengths = [row.length_s for row in streams]
     length = max(lengths)
     if length - min(lengths) > 1:

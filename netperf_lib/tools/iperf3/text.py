@@ -62,12 +62,11 @@ class _Log:
     command: str
     serving: bool
     bidir: bool
-    direction: str | None
-    """Of rows that do not say it; None if unknown."""
-    titles: str
     old: bool
     """Before 3.2 the result of UDP did not name its end."""
     udp: bool
+    direction: str | None
+    """Of rows that do not say it; None if unknown."""
     intervals: list[Row]
     results: list[Row]
     damage: Damaged | None
@@ -76,14 +75,13 @@ class _Log:
 def _log(whole: str) -> _Log:
     """Return what the lines say; of `whole`, the lines of the other end are left out."""
     first = max(whole.find("/sec"), 0)
-    closed = _CLOSED.search(whole, first)
-    text = _NESTED.sub("", whole[: closed.start()] if closed else whole)
+    text = whole
+    if closed := _CLOSED.search(whole, first):
+        text = whole[: closed.start()]
+    text = _NESTED.sub("", text)
     found = COMMAND.search(text, 0, first)
     command = found[1] if found else ""
-    options = {*command.split()}
-    if options.isdisjoint(("-c", "--client")):
-        options.clear()
-    direction = _direction(text, whole, options, clear=not _UNKNOWN.search(f" {command}"))
+    direction = _direction(text, whole, command)
     intervals: list[Row] = []
     results: list[Row] = []
     damage = None
@@ -100,39 +98,42 @@ def _log(whole: str) -> _Log:
                 damage = damage or Damaged(twice)
             else:
                 intervals.append(row)
-    titles = "\n".join(_TITLES.findall(text))
+    titles = " ".join(_TITLES.findall(text))
     every = (*intervals, *results)
     udp = "Datagrams" in titles or any(row.details["lost"] for row in every)
-    for row in every if udp else ():
-        row.retransmits_count = None  # the number is that of datagrams
-    both = "[Role]" in titles or "--bidir" in options or any(row.role for row in every)
+    if udp:
+        for row in every:
+            row.retransmits_count = None  # the number is that of datagrams
     return _Log(
-        text,
-        closed is not None,
-        command,
-        "Accepted connection from" in text,
-        both,
-        direction,
-        titles,
-        "Bandwidth" in titles,
-        udp,
-        intervals,
-        results,
-        damage,
+        text=text,
+        closed=closed is not None,
+        command=command,
+        serving=_ACCEPTED in text,
+        bidir="[Role]" in titles or "--bidir" in command or any(r.role for r in every),
+        old="Bandwidth" in titles,
+        udp=udp,
+        direction=direction,
+        intervals=intervals,
+        results=results,
+        damage=damage,
     )
 
 
-def _direction(text: str, whole: str, options: set[str], *, clear: bool) -> str | None:
+_ACCEPTED = "Accepted connection from"
+
+
+def _direction(text: str, whole: str, command: str) -> str | None:
     """Return the direction of rows that do not say it; None if the log does not tell."""
-    serving = "Accepted connection from" in text
-    if "Reverse mode, remote host" in whole or options & {"-R", "--reverse"}:
-        return "reverse"
+    options = {*command.split()}
+    client = not options.isdisjoint(("-c", "--client"))
+    turned = client and not options.isdisjoint(("-R", "--reverse"))
     title = _TITLES.search(text)
-    if serving and title and _SENDS.match(title[0]):
+    serving = _ACCEPTED in text
+    sends = serving and title and _SENDS.match(title[0])
+    if turned or sends or "Reverse mode, remote host" in whole:
         return "reverse"
-    if (options and clear) or serving or _CONNECTING.search(whole):
-        return "forward"
-    return None
+    told = client and not _UNKNOWN.search(f" {command}")
+    return "forward" if told or serving or _CONNECTING.search(whole) else None
 
 
 def read_text(text: str) -> list[ParsedRun]:
@@ -142,33 +143,20 @@ def read_text(text: str) -> list[ParsedRun]:
 
 def _fill(run: ParsedRun, log: _Log) -> None:
     run.intervals = columns(log.intervals)
-    version = _VERSION.search(log.text)
-    run.tool_version = version[1] if version else None
-    server = _CONNECTING.search(log.text)
-    run.parameters["server"] = server[1] if server else None
-    every = (*log.intervals, *log.results)
+    if version := _VERSION.search(log.text):
+        run.tool_version = version[1]
+    if server := _CONNECTING.search(log.text):
+        run.parameters["server"] = server[1]
     resent = [row for row in log.results if row.retransmits_count is not None]
     # intervals show their protocol; results alone may have nothing that is specific to one
     if log.udp or log.intervals or resent:
         run.test = "udp" if log.udp else "tcp"
     run.parameters["protocol"] = run.test
-    if every:
+    if log.intervals or log.results:
         run.status = "partial"
         run.parameters["direction"] = "bidir" if log.bidir else log.direction
         run.parameters["streams"] = _streams(log)
-    error = ERROR.search(log.text)
-    message = error[1].strip() if error else ""
-    if message.startswith(AFTER_RESULT) and log.results:
-        run.warnings.append(message)
-    elif message and not (log.closed and message.startswith("interrupt - the server")):
-        raise Damaged(message)
-    if "protocol: SCTP" in log.text or "--sctp" in log.text:
-        raise Damaged("text of a test of SCTP is not read: save its JSON (-J)")
-    connections(log.text)
-    if log.damage:
-        raise log.damage
-    if not log.results:
-        raise Damaged("the test did not run, or has no result: the log ends before it")
+    _refuse(run, log)
     directions = dict.fromkeys(row.direction for row in log.results)
     shown = {row.direction for row in log.intervals}
     if (log.bidir and len(directions) == 1) or shown - directions.keys():
@@ -186,13 +174,33 @@ def _fill(run: ParsedRun, log: _Log) -> None:
         )
 
 
+def _refuse(run: ParsedRun, log: _Log) -> None:
+    """Refuse a log that has an error or no result; a message after the result is a warning."""
+    if error := ERROR.search(log.text):
+        message = error[1].strip()
+        if log.results and message.startswith(AFTER_RESULT):
+            run.warnings.append(message)
+        elif not (log.closed and message.startswith("interrupt - the server")):
+            raise Damaged(message)
+    if "protocol: SCTP" in log.text or "--sctp" in log.text:
+        raise Damaged("text of a test of SCTP is not read: save its JSON (-J)")
+    connections(log.text)
+    if log.damage:
+        raise log.damage
+    if not log.results:
+        raise Damaged("the test did not run, or has no result: the log ends before it")
+
+
 def _streams(log: _Log) -> int | None:
+    """Return the number of streams of one direction; None if only sums are there."""
     names = {row.name for row in log.results} - {"SUM"}
     names = names or {row.name for row in log.intervals} - {"SUM"}
-    if not names:
-        asked = re.search(r"(?:-P *|--parallel[ =])(\d+)", log.command)
-        return int(asked[1]) if asked else None
-    return len(names) // 2 if log.bidir and len(names) > 1 else len(names)
+    if log.bidir and len(names) > 1:
+        return len(names) // 2
+    asked = re.search(r"(?:-P *|--parallel[ =])(\d+)", log.command)
+    if asked and not names:
+        return int(asked[1])
+    return len(names) or None
 
 
 def _ends(log: _Log, direction: str | None) -> dict[str, list[Row]]:
@@ -219,13 +227,13 @@ def _ends(log: _Log, direction: str | None) -> dict[str, list[Row]]:
 def _one_way(run: ParsedRun, log: _Log, direction: str | None, word: str) -> None:
     """Take the metrics of one direction."""
     ends = _ends(log, direction)
-    sent, received, both = (
-        total_of(run, rows) if rows else None for rows in ends.values()
-    )
+    sent = total_of(run, ends["sender"])
+    received = total_of(run, ends["receiver"])
     told = ends["receiver"]
-    if both and not sent and not received:
+    if ends["both"] and not sent and not received:
         # before 3.2 UDP has one result row: the sender's rate, the receiver's loss and jitter
         told = ends["both"]
+        both = total_of(run, told)
         sent, received = (None, both) if log.serving else (both, None)
     # before it printed "Bitrate", a server that sends printed both rows, too
     elif not (sent and received) and (not log.serving or (log.old and not log.udp)):
@@ -237,19 +245,21 @@ def _one_way(run: ParsedRun, log: _Log, direction: str | None, word: str) -> Non
     take_rate(run, received, f"throughput{word}_bps", f"transferred{word}_bytes")
     if received and received.rate_bps == 0:
         raise Damaged("the receiver's figures are missing from the result")
-    resent = sent.retransmits_count if sent else None
-    if resent is not None and log.serving and not log.bidir and direction == "forward":
+    datagrams = 0
+    if sent:
+        run.metrics[f"retransmits{word}_count"] = sent.retransmits_count
+        datagrams = counter(sent.details["total"]) or 0
+    receives = log.serving and not log.bidir and direction == "forward"
+    if receives and run.metrics.get(f"retransmits{word}_count") is not None:
         raise Contradictory(
             "lines of two processes: a server that receives knows no retransmits"
         )
-    run.metrics[f"retransmits{word}_count"] = resent
     if log.udp and told:
-        datagrams = counter(sent.details["total"]) if sent else 0
-        take_loss(run, log.text, told, word, datagrams or 0)
+        take_loss(run, log.text, told, word, datagrams)
     sends = log.serving == (direction == "reverse")
     local = ends["sender" if sends else "receiver"]
-    known = [row for rows in ends.values() for row in rows]
-    results = {row.name: row for row in (*known, *local)}
+    known = [row for rows in (*ends.values(), local) for row in rows]
+    results = {row.name: row for row in known}
     # since 3.16 intervals lack some bytes: two ends that agree are right
     agree = sent and received and sent.size.agrees(received.size, 0.01)
     steps = [row for row in log.intervals if row.direction == direction]
