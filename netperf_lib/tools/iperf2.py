@@ -364,49 +364,55 @@ def _result(run: ParsedRun, log: _Log) -> None:
     take_rate(run, whole, *names)
     run.metrics["duration_measured_s"] = whole.length_s
     run.metrics["retransmits_count"] = whole.retransmits_count
-    steps = [rows[:-1] for rows in log.streams.values()]
-    if any(rows and rows[0].start_s > 0 for rows in steps):
-        raise Damaged("the first interval is missing")
-    intervals = [row for rows in steps for row in rows]
+    intervals: list[Row] = []
+    for first, *steps in log.streams.values():
+        if steps and first.start_s > 0:
+            raise Damaged("the first interval is missing")
+        intervals += [first, *steps][:-1]
     by_name = {row.name: row for row in totals}
     take_path(run, intervals, complete_streams(intervals, by_name, 2))
-    empty = [row.size.value == 0 for row in intervals]
-    if 2 * sum(empty) > len(empty):
+    empty = sum(row.size.value == 0 for row in intervals)
+    if 2 * empty > len(intervals):
         raise Damaged(
-            f"nothing passed in {sum(empty)} of {len(empty)} intervals: the network was lost, "
+            f"nothing passed in {empty} of {len(intervals)} intervals: the network was lost, "
             "or the clock was stepped"
         )
     if run.test == "udp" and receives:
         take_loss(run, log.text, totals)
     elif run.test == "udp" and not serving:
-        _reports(run, log, steps, totals)
+        _reports(run, log, totals)
     timed = any(row.end_s == int(row.end_s) or "rtt" in row.details for row in totals)
-    if timed and alone and not any(steps):
+    if timed and alone and not intervals:
         run.warnings.append(
             "each stream has one row: the result, or the first interval of a log that was cut"
         )
-    connects = [float(ms) for ms in dict(_CONNECT.findall(log.text)).values()]
+    connects = dict(_CONNECT.findall(log.text))
     if printed := _CONNECTS.search(log.text):
         run.metrics["connect_us"] = 1e3 * float(printed[1])
     elif len(connects) == len(totals):
-        run.metrics["connect_us"] = 1e3 * sum(connects) / len(connects)
+        run.metrics["connect_us"] = (
+            1e3 * sum(map(float, connects.values())) / len(connects)
+        )
 
 
 def _is_server(log: _Log) -> bool:
     """Return whether the log is the server's; refuse lines that are not of one test."""
     ends = connections(log.text)
-    ports = {port for _, _, port in log.banners} or {"5001"}
-    protocols = {protocol for _, protocol, _ in log.banners}
-    hosts = {host for host, *_ in ends.values()}
+    _, protocols, ports = map(set, zip(*(log.banners or [("", "", "5001")]), strict=True))
+    hosts, here, there = set(), set(), set()
+    for host, port, _, peer in ends.values():
+        hosts.add(host)
+        here.add(port)
+        there.add(peer)
     if len(protocols) > 1 or len(hosts) > 1:
         raise Contradictory(f"{_PROCESSES}two protocols, or several addresses")
     if log.text.rfind("] local ") > log.text.find("/sec"):
         raise Damaged("several tests of one server: save the log of each by itself")
     if not log.banners and not ends:
         raise Damaged("the log does not say whether it is the client's or the server's")
-    here = {port for _, port, _, _ in ends.values()}
-    there = {port for _, _, _, port in ends.values()}
-    serving = not log.banners[0][0] if log.banners else here <= ports
+    serving = here <= ports
+    if log.banners:
+        serving = not log.banners[0][0]
     if not (here if serving else there) <= ports:
         raise Damaged(f"a connection is not to port {', '.join(sorted(ports))}")
     if lost := log.streams.keys() ^ ends.keys():
@@ -416,14 +422,16 @@ def _is_server(log: _Log) -> bool:
 
 def _totals(streams: dict[str, list[Row]], *, alone: bool) -> list[Row]:
     """Return the row over the whole test of each stream; `Damaged` if one has none."""
-    totals = [rows[-1] for rows in streams.values()]
-    lengths = {len(rows) for rows in streams.values()}
-    if len(lengths) > 1:
+    if len({*map(len, streams.values())}) > 1:
         raise Damaged("rows of a stream are missing")
+    totals = []
     for rows in streams.values():
-        if any(row.details.keys() != rows[0].details.keys() for row in rows):
-            raise Damaged(f"a row is cut short: {rows[-1].text!r}")
-        if rows[-1].start_s > 0 or (alone and lengths == {1} and _is_interval(rows[0])):
+        first, total = rows[0], rows[-1]
+        totals.append(total)
+        if any(row.details.keys() != first.details.keys() for row in rows):
+            raise Damaged(f"a row is cut short: {total.text!r}")
+        single = alone and len(rows) == 1
+        if total.start_s > 0 or (single and _is_interval(total)):
             raise Damaged(
                 "the test has no result: the log ends before the row over the whole test"
             )
@@ -436,17 +444,15 @@ def _is_interval(row: Row) -> bool:
     These end on the clock of ``-i``.
     """
     digits = row.text.partition(" sec")[0].rpartition(".")[2].strip()
-    return row.end_s <= 1 if len(digits) < 4 else digits.endswith("000")
+    return digits.endswith("000") or (len(digits) < 4 and row.end_s <= 1)
 
 
-def _reports(
-    run: ParsedRun, log: _Log, steps: list[list[Row]], totals: list[Row]
-) -> None:
+def _reports(run: ParsedRun, log: _Log, totals: list[Row]) -> None:
     """Take the receiver's figures of UDP from the server's reports."""
-    views = [log.reports[row.name] for row in totals if row.name in log.reports]
-    if len(views) < len(totals):
+    if not log.reports.keys() >= log.streams.keys():
         silent = "the log is cut short, damaged, or the server was silent"
         raise Damaged(f"the server's report is missing: {silent}")
+    views = [log.reports[row.name] for row in totals]
     rate = added(row.rate_bps for row in views)
     if rate is None:
         run.warnings.append("the server's report is no number, and is left out")
@@ -468,7 +474,7 @@ def _reports(
     run.warnings.append(
         f"a clock was stepped: {here:g} s at the client, {there:g} s at the server"
     )
-    for rows in steps:
-        rates = [row.rate_bps or 0 for row in rows]
+    for rows in log.streams.values():
+        rates = [row.rate_bps or 0 for row in rows[:-1]]
         if len(rates) < 2 or max(rates) >= 2 * min(rates):
             run.metrics |= {"throughput_sent_bps": None, "duration_measured_s": None}

@@ -337,7 +337,9 @@ def take_loss(
     """Take loss and jitter of the receiver from the row [SUM], or from those of its streams."""
     streams = [row for row in told if row.stream != -1]
     total = next((row for row in told if row.stream == -1), None)
-    rows = [total] if total else streams
+    rows = streams
+    if total:
+        rows = [total]
     for row in (*rows, *streams):
         if row.details.get("jitter") is None:
             raise Damaged(

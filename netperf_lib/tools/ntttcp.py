@@ -20,6 +20,7 @@ from .shared import (
     Damaged,
     Figure,
     fill_run,
+    found,
     line_start,
     or_above,
     rate_fits,
@@ -56,8 +57,8 @@ def read(text: str) -> list[ParsedRun]:
         form = _document
     elif "Copyright Version" in text:
         form = _windows
-    version = re.search(r"(?:NTTTCP for Linux|Copyright Version) (\S+)", text)
-    run = ParsedRun(tool=NAME, tool_version=version[1] if version else None)
+    version = found(r"(?:NTTTCP for Linux|Copyright Version) (\S+)", text)
+    run = ParsedRun(tool=NAME, tool_version=version)
     return [fill_run(run, form, text)]
 
 
@@ -71,7 +72,9 @@ def _figure(figures: Figures, key: str, factor: float = 1) -> Figure:
 
 
 def _optional(figures: Figures, key: str) -> float | None:
-    return None if figures.get(key) in ("-1", "NA") else _figure(figures, key).value
+    if figures.get(key) in ("-1", "NA"):
+        return None
+    return _figure(figures, key).value
 
 
 def _totals(
@@ -128,7 +131,9 @@ def _document(run: ParsedRun, text: str) -> None:
     again = _figure(figures, "throughput MB/s", 8.0 * megabyte)
     if not again.agrees(_figure(figures, "throughput mbps", 1e6), 1e-5):
         raise Contradictory("MB/s and mbps contradict each other")
-    cpu = "cpu_busy_all %" if "cpu_busy_all %" in figures else "cpu %"
+    cpu = "cpu_busy_all %"
+    if cpu not in figures:
+        cpu = "cpu %"
     keys = f"throughput mbps|total_bytes MB|realtime s|{resent}|{cpu}"
     _totals(run, figures, keys, 1e6, megabyte, 6e-4)
     run.parameters["protocol"] = protocol
@@ -153,14 +158,14 @@ _NO_ROLE = "the log does not tell whether it is the sender's or the receiver's"
 
 
 def _linux(run: ParsedRun, text: str) -> None:
-    head, found, totals = text.partition(_TOTALS)
+    head, there, totals = text.partition(_TOTALS)
     sends = bool(_SENDS.search(head)) or _is_sender(text)
     run.test = "sender" if sends else "receiver"
     if streams := re.search(r"\b(\d+) connections (?:tested|created)", text):
         run.parameters["streams"] = int(streams[1])
     if complaint := re.search(r"\bERR : (.*)", text):
         raise Damaged(complaint[1].strip())
-    if not found:
+    if not there:
         raise Damaged("the log ends before its totals")
     if _TOTALS in totals:
         raise Contradictory(

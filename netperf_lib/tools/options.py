@@ -62,7 +62,9 @@ class Option:
         """Say what a value must be; None if the value is allowed."""
         kind = self.type
         if isinstance(kind, tuple):
-            return None if value in kind else f"one of {', '.join(kind)}"
+            if value in kind:
+                return None
+            return f"one of {', '.join(kind)}"
         if kind == "rate":
             right = _is_rate(value)
         elif isinstance(kind, str):

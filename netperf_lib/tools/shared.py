@@ -42,19 +42,19 @@ def fill_run(run: ParsedRun, fill: Callable[[ParsedRun, T], None], log: T) -> Pa
 
 def _exact(name: str, value: float) -> float:
     """Return a count or a number of bytes as an integer."""
-    return (
-        int(value)
-        if name.endswith(("_count", "_bytes")) and value == int(value)
-        else value
-    )
+    if name.endswith(("_count", "_bytes")) and value == int(value):
+        return int(value)
+    return value
 
 
 def added(counts: Iterable[float | None]) -> float | None:
     """Add counts; None if one is unknown, or there are none."""
-    values = list(counts)
-    return (
-        sum(n for n in values if n is not None) if values and None not in values else None
-    )
+    total: float | None = None
+    for number in counts:
+        if number is None:
+            return None
+        total = number + (total or 0)
+    return total
 
 
 def add_cpu_costs(metrics: dict[str, Any]) -> None:
@@ -81,6 +81,12 @@ def add_path(
     if windows and all(windows):
         metrics["cwnd_bytes"] = sum(window[-1] for window in windows)
         metrics["cwnd_max_bytes"] = sum(map(max, windows))
+
+
+def found(pattern: str | re.Pattern[str], text: str) -> str | None:
+    """Return the first group of the first match; None without a match."""
+    m = re.search(pattern, text)
+    return m and m[1]
 
 
 def line_start(text: str, at: int) -> int:

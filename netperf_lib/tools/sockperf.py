@@ -17,7 +17,7 @@ from .interface import Commands
 from .options import Option, arguments, check_unloaded, checked, levels
 from .parsed import ParsedRun, Percentile
 from .request import Request
-from .shared import Contradictory, Damaged, fill_run, line_start, or_above
+from .shared import Contradictory, Damaged, fill_run, found, line_start, or_above
 
 NAME = "sockperf"
 MARKS = (
@@ -129,19 +129,23 @@ def find_runs(text: str) -> Iterator[int]:
     """
     seen: dict[str, str] = {}
     for m in _ONCE.finditer(text):
-        kind, line = m["figure"] or str(m.lastgroup), ""
+        kind, line = m["figure"] or str(m.lastgroup), m[0]
         if kind == "log":
             # the file of --full-log, by itself or below the statistics of its run
-            total = _TOTALS.search(text, m.end())
-            kind, line = "[T", total[0] if total else ""
-        elif m["figure"] or kind == "version":
-            line = m[0] if m["figure"] else str(m.start())
-        again = seen.get(kind, "" if m["log"] else line) != line
+            kind, total = "[T", _TOTALS.search(text, m.end())
+            line = str(total and total[0])
+            again = seen.get(kind) != line
+        elif kind == "version":
+            again = kind in seen
+        else:
+            again = bool(m["figure"]) and seen.get(kind, line) != line
         over = kind in _HEADS and seen.keys() - {*_HEADS, "other"}
         if not seen or again or over or kind == "command":
             seen = {}
             start = line_start(text, m.start())
-            yield or_above(text, start, _RULE) if m["log"] else start
+            if m["log"]:
+                start = or_above(text, start, _RULE)
+            yield start
         seen[kind] = line
 
 
@@ -206,17 +210,16 @@ def read(text: str) -> list[ParsedRun]:
 
 
 def _fill(run: ParsedRun, text: str) -> None:
-    version = re.search(r"version #(\S+) ?==", text)
-    run.tool_version = version[1] if version else None
+    run.tool_version = found(r"version #(\S+) ?==", text)
     run.parameters = _parameters(text)
-    command = re.search(_COMMAND, text)
-    run.test = mode = _MODES.get(command[1], command[1]) if command else None
+    command = found(_COMMAND, text)
+    run.test = mode = _MODES.get(str(command), command)
     figures = _figures(text)
     latency = figures.keys() & {"mean", "summary", "observations"}
     throughput = figures.keys() & {"rate", "bandwidth"}
-    run.test = (
-        "throughput" if throughput else mode or _latency_mode(figures, run.parameters)
-    )
+    run.test = mode or _latency_mode(figures, run.parameters)
+    if throughput:
+        run.test = "throughput"
     if not latency and not throughput:
         raise Damaged(_why_nothing(text))
     if latency and throughput:
@@ -226,10 +229,10 @@ def _fill(run: ParsedRun, text: str) -> None:
     if throughput:
         _throughput(run, figures)
     else:
-        whole = run.parameters.get("full_rtt") or re.search(
-            r"avg-rtt|Summary: Round trip", text
-        )
-        _latencies(run, figures, "rtt" if whole else "latency_oneway")
+        basis = "latency_oneway"
+        if re.search(r"parameters: .*--full-rtt|avg-rtt|Summary: Round trip", text):
+            basis = "rtt"
+        _latencies(run, figures, basis)
     run.warnings += [complaint.strip() for complaint in _COMPLAINTS.findall(text)]
 
 
@@ -244,9 +247,7 @@ def _figures(text: str) -> Figures:
             break
         if m is None or (m["percentile"] and float(m["percentile"]) not in _PERCENTILES):
             wide = "GBps" in row or "Gbps" in row
-            remedy = (
-                " (leave out --giga-size, --increase_output_precision)" if wide else ""
-            )
+            remedy = " (leave out --giga-size, --increase_output_precision)" * wide
             raise Damaged(f"not readable{remedy}: {row.strip()!r}")
         for name, printed in m.groupdict().items():
             if printed is None or name == "percentile":
@@ -278,13 +279,14 @@ def _throughput(run: ParsedRun, figures: Figures) -> None:
 
 _NEEDED = ("mean", "dropped", "observations", "maximum", "minimum", "valid_seconds")
 """What a latency test prints, besides percentiles."""
-_ALWAYS = (50.0, 75.0, 90.0, 99.0, 99.9, 99.99, 99.999)
+_PRINTED = (25.0, 50.0, 75.0, 90.0, 99.0, 99.9, 99.99, 99.999)
 
 
 def _latencies(run: ParsedRun, figures: Figures, basis: str) -> None:
     _refuse_gaps(figures, _NEEDED)
     n = int(figures["observations"])
-    _refuse_gaps(figures, _ALWAYS if n < 4 else (25.0, *_ALWAYS))
+    # the lowest one needs four observations
+    _refuse_gaps(figures, _PRINTED[n < 4 :])
     percentiles = [at for at in _PERCENTILES if at in figures]
     latencies = {
         "us": figures["mean"],

@@ -33,9 +33,12 @@ def clean(text: str) -> str:
     if "\r" in text:
         text = re.sub(r"\r*\n|\r", "\n", text)
     text = without_colours(text)
-    text = _QUOTE.sub("", text) if ">" in text else text
+    if ">" in text:
+        text = _QUOTE.sub("", text)
     text = _TIMESTAMPS.sub("", text)
-    return textwrap.dedent(text) if text[:1].isspace() else text
+    if text[:1].isspace():
+        text = textwrap.dedent(text)
+    return text
 
 
 _CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d+)?"
@@ -61,14 +64,12 @@ def without_times(text: str) -> tuple[str, bool]:
     text = _JOURNAL.sub("", text, 1)
     if not _TIME.match(text):
         return text, False
-    lines = text.split("\n")
-    times = [_TIME.match(line) for line in lines]
-    if any(line.strip() and not time for line, time in zip(lines, times, strict=True)):
-        return text, False
-    kept = [
-        line[time.end() :] if time else line
-        for line, time in zip(lines, times, strict=True)
-    ]
+    kept = []
+    for line in text.split("\n"):
+        time = _TIME.match(line)
+        if line.strip() and not time:
+            return text, False
+        kept.append(_TIME.sub("", line, 1) if time else line)
     return "\n".join(kept), True
 
 
@@ -101,11 +102,9 @@ def foreign(text: str) -> str:
     """
     head = text[:_HEAD]
     if _JSON.match(head) and not _OWN_JSON.match(head):
-        return (
-            "it is a Jupyter notebook"
-            if '"nbformat"' in text
-            else "it is JSON that iperf3 did not print"
-        )
+        if '"nbformat"' in text:
+            return "it is a Jupyter notebook"
+        return "it is JSON that iperf3 did not print"
     if "=3D" in head:
         return _MAIL
     before = [m[1] for m in _PREFIXED.finditer(head)]
@@ -131,6 +130,6 @@ def trace(text: str) -> str:
     if re.search(r"(?:\\n[^\n]*){4}", head):
         return "it is the output of a command within JSON"
     # the rules of ntttcp's tables end in "==="
-    return (
-        _MAIL if re.search(r"[^=\n]=(?:20)?\n.*[^=\n]=(?:20)?\n", head, re.DOTALL) else ""
-    )
+    if re.search(r"[^=\n]=(?:20)?\n.*[^=\n]=(?:20)?\n", head, re.DOTALL):
+        return _MAIL
+    return ""

@@ -27,7 +27,15 @@ from typing import Any
 import orjson
 
 from ..parsed import Columns, ParsedRun
-from ..shared import Contradictory, Damaged, add_cpu_costs, add_path, added, fill_run
+from ..shared import (
+    Contradictory,
+    Damaged,
+    add_cpu_costs,
+    add_path,
+    added,
+    fill_run,
+    found,
+)
 
 NAME = "iperf3"
 Object = dict[str, Any]
@@ -125,8 +133,7 @@ def read_document(doc: Object, *, after: str = "", cut: str = "") -> ParsedRun:
     """
     if not cut and re.match(r'\s*[}\],":]', after) and re.search(r'"\w+"\s*:', after):
         cut = "the document is damaged: figures follow its end"
-    printed = ERROR.search(after)
-    error = str(doc.get("error") or (printed[1] if printed else "")).strip()
+    error = str(doc.get("error") or found(ERROR, after) or "").strip()
     run = ParsedRun(tool=NAME)
     if doc.get("end") and not error:
         run.status = "partial"
@@ -380,8 +387,9 @@ def _datagrams(
         return
     run.metrics["out_of_order_count"] = _added(streams, "out_of_order")
     if not all("out_of_order" in stream for stream in streams):
-        old = (run.tool_version or "").startswith("3.0")
-        why = "3.0 does not print it" if old else "its line is missing"
+        why = "its line is missing"
+        if str(run.tool_version).startswith("3.0"):
+            why = "3.0 does not print it"
         run.warnings.append(f"without out_of_order_count: {why}")
 
 
@@ -451,9 +459,8 @@ def _cpu(run: ParsedRun, cpu: Object, *, serving: bool) -> None:
     if not cpu:
         run.warnings.append("the CPU times are missing")
         return
-    for end, side in (("host", "client"), ("remote", "server")):
-        if serving:
-            end = "remote" if end == "host" else "host"
+    ends = ("remote", "host") if serving else ("host", "remote")
+    for end, side in zip(ends, ("client", "server"), strict=True):
         total, user, system = (cpu[f"{end}_{key}"] for key in ("total", "user", "system"))
         if total < 0 or abs(total - user - system) > 0.02 + 0.002 * total:
             raise Contradictory(f"the {end}'s CPU time contradicts its parts")

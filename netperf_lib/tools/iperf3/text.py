@@ -19,7 +19,7 @@ from ..iperf_rows import (
     total_of,
 )
 from ..parsed import ParsedRun
-from ..shared import Contradictory, Damaged, fill_run
+from ..shared import Contradictory, Damaged, fill_run, found
 from .document import ERROR, NAME
 
 AFTER_RESULT = "error - unable to receive results"
@@ -79,8 +79,7 @@ def _log(whole: str) -> _Log:
     if closed := _CLOSED.search(whole, first):
         text = whole[: closed.start()]
     text = _NESTED.sub("", text)
-    found = COMMAND.search(text, 0, first)
-    command = found[1] if found else ""
+    command = found(COMMAND, text[:first]) or ""
     direction = _direction(text, whole, command)
     intervals: list[Row] = []
     results: list[Row] = []
@@ -133,7 +132,9 @@ def _direction(text: str, whole: str, command: str) -> str | None:
     if turned or sends or "Reverse mode, remote host" in whole:
         return "reverse"
     told = client and not _UNKNOWN.search(f" {command}")
-    return "forward" if told or serving or _CONNECTING.search(whole) else None
+    if told or serving or _CONNECTING.search(whole):
+        return "forward"
+    return None
 
 
 def read_text(text: str) -> list[ParsedRun]:
@@ -143,10 +144,8 @@ def read_text(text: str) -> list[ParsedRun]:
 
 def _fill(run: ParsedRun, log: _Log) -> None:
     run.intervals = columns(log.intervals)
-    if version := _VERSION.search(log.text):
-        run.tool_version = version[1]
-    if server := _CONNECTING.search(log.text):
-        run.parameters["server"] = server[1]
+    run.tool_version = found(_VERSION, log.text)
+    run.parameters["server"] = found(_CONNECTING, log.text)
     resent = [row for row in log.results if row.retransmits_count is not None]
     # intervals show their protocol; results alone may have nothing that is specific to one
     if log.udp or log.intervals or resent:
@@ -234,7 +233,10 @@ def _one_way(run: ParsedRun, log: _Log, direction: str | None, word: str) -> Non
         # before 3.2 UDP has one result row: the sender's rate, the receiver's loss and jitter
         told = ends["both"]
         both = total_of(run, told)
-        sent, received = (None, both) if log.serving else (both, None)
+        if log.serving:
+            received = both
+        else:
+            sent = both
     # before it printed "Bitrate", a server that sends printed both rows, too
     elif not (sent and received) and (not log.serving or (log.old and not log.udp)):
         lost = "sender" if received else "receiver"
