@@ -290,7 +290,9 @@ class _Log:
 
 
 def _log(text: str) -> _Log:
-    direction = "reverse" if re.search(r"\(reverse\)|\[ *\*", text) else "forward"
+    direction = "forward"
+    if re.search(r"\(reverse\)|\[ *\*", text):
+        direction = "reverse"
     own, *others = _REPORT.split(text)
     rows, damage = read_rows(own, _FORMS)
     reports: dict[str, Row] = {}
@@ -323,9 +325,9 @@ def _fill(run: ParsedRun, log: _Log) -> None:
     if log.streams:
         run.parameters |= {"protocol": run.test, "streams": len(log.streams)}
         run.parameters["direction"] = log.direction
-    errors = []
+    errors: list[str] = []
     if any(map(log.text.__contains__, _COMPLAINTS)):
-        errors = [error.strip() for error in _ERROR.findall(log.text)]
+        errors += map(str.strip, _ERROR.findall(log.text))
     if fatal := [error for error in errors if not error.startswith(_NOT_FATAL)]:
         raise Damaged("; ".join(fatal))
     run.warnings += [error for error in errors if not error.startswith("WARNING")]
@@ -410,10 +412,12 @@ def _is_server(log: _Log) -> bool:
         raise Damaged("several tests of one server: save the log of each by itself")
     if not log.banners and not ends:
         raise Damaged("the log does not say whether it is the client's or the server's")
-    serving = here <= ports
+    serving, served = here <= ports, there
     if log.banners:
         serving = not log.banners[0][0]
-    if not (here if serving else there) <= ports:
+    if serving:
+        served = here
+    if not served <= ports:
         raise Damaged(f"a connection is not to port {', '.join(sorted(ports))}")
     if lost := log.streams.keys() ^ ends.keys():
         raise Damaged(f"stream {min(lost)} has no rows, or no line of its connection")
@@ -461,12 +465,14 @@ def _reports(run: ParsedRun, log: _Log, totals: list[Row]) -> None:
     if log.sent.keys() >= log.streams.keys():
         sent = 2 + sum(int(log.sent[row.name]) for row in totals)
     take_loss(run, log.text, views, sent=sent)
+    size = here = there = 0.0
     for whole, row in zip(totals, views, strict=True):
         if row.size.value > 1.1 * whole.size.value:
             raise Damaged(f"more received than sent: {row.text!r}")
-    run.metrics["transferred_bytes"] = sum(row.size.value for row in views)
-    here = max(row.length_s for row in totals)
-    there = max(row.length_s for row in views)
+        size += row.size.value
+        here = max(here, whole.length_s)
+        there = max(there, row.length_s)
+    run.metrics["transferred_bytes"] = size
     if abs(here - there) <= 0.2 * there + 1:
         run.metrics["throughput_bps"] = rate
         return

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, pairwise
@@ -206,18 +206,35 @@ def counter(text: str | None) -> int | None:
     return value if 0 <= value < 2**31 else None
 
 
+def split_sum(rows: Iterable[Row]) -> tuple[Row | None, list[Row]]:
+    """Return the row [SUM], None without one, and those of the streams."""
+    total, streams = None, []
+    for row in rows:
+        if row.stream != -1:
+            streams.append(row)
+        elif total is None:
+            total = row
+    return total, streams
+
+
 def total_of(run: ParsedRun, rows: Sequence[Row]) -> Row | None:
     """Return the row of all streams: their [SUM], or what they add up to; None without rows."""
-    sums = [row for row in rows if row.stream == -1]
-    streams = [row for row in rows if row.stream != -1]
-    size = sum(row.size.value for row in streams)
-    both = Figure(size, sum(row.size.half for row in streams))
+    total, streams = split_sum(rows)
+    if not streams:
+        return total
+    rates, resent, lengths = [], [], []
+    size = half = 0.0
+    for row in streams:
+        rates.append(row.rate_bps)
+        resent.append(row.retransmits_count)
+        lengths.append(row.length_s)
+        size += row.size.value
+        half += row.size.half
     # iperf 2.2 sometimes counts the last write of a stream a second late, in its sum only
-    if sums and streams and not sums[0].size.agrees(both, 1e-3):
-        raise Contradictory(f"the row [SUM] contradicts its streams: {sums[0].text!r}")
-    if sums or len(streams) < 2:
-        return next(iter((*sums, *streams)), None)
-    lengths = [row.length_s for row in streams]
+    if total and not total.size.agrees(Figure(size, half), 1e-3):
+        raise Contradictory(f"the row [SUM] contradicts its streams: {total.text!r}")
+    if total or len(streams) == 1:
+        return total or streams[0]
     length = max(lengths)
     if length - min(lengths) > 1:
         raise Damaged("the row of the sum of the result is missing")
@@ -225,10 +242,13 @@ def total_of(run: ParsedRun, rows: Sequence[Row]) -> Row | None:
     rate: float | None = 8 * size / length
     # rates over different times do not add up
     if length < 1.01 * min(lengths):
-        rate = added(row.rate_bps for row in streams)
-    resent = added(row.retransmits_count for row in streams)
+        rate = added(rates)
     return replace(
-        streams[0], length_s=length, size=both, rate_bps=rate, retransmits_count=resent
+        streams[0],
+        length_s=length,
+        size=Figure(size, half),
+        rate_bps=rate,
+        retransmits_count=added(resent),
     )
 
 
@@ -274,13 +294,16 @@ def _check_steps(steps: Sequence[Row], total: Row | None, lost: int) -> float:
         return 0
     last = steps[-1].end_s
     missing = total.end_s - last
-    longest = max(row.length_s for row in steps)
+    sizes, rates, longest = [], [total.rate_bps], 0.0
+    for row in steps:
+        sizes.append(row.size.value)
+        rates.append(row.rate_bps)
+        longest = max(longest, row.length_s)
     if missing > 1.005 * longest:
         raise Damaged(
             f"intervals are missing, or the test stalled: they end at {last:g} s, "
             f"and the test after {total.end_s:g} s"
         )
-    sizes = [row.size.value for row in steps]
     more = total.size.value - sum(sizes)
     allowed = 0.05 * total.size.value + total.size.half
     # bytes of intervals can be lost; a result never has fewer than they have
@@ -288,8 +311,7 @@ def _check_steps(steps: Sequence[Row], total: Row | None, lost: int) -> float:
         # of one or two intervals none is lost, but the one that the test ended in
         unfinished = max(missing, 0) / longest
         allowed += max(sizes) * (lost if len(steps) > lost else min(lost, unfinished))
-    numbers = None not in (total.rate_bps, *(row.rate_bps for row in steps))
-    whole = steps[0].start_s == 0 and numbers
+    whole = steps[0].start_s == 0 and None not in rates
     if missing < -0.01 - 0.02 * total.end_s or (whole and abs(more) > allowed):
         raise Contradictory(f"the result contradicts its intervals: {total.text!r}")
     return missing
@@ -308,8 +330,12 @@ def take_path(
     rtts: list[int] = []
     windows: list[list[float]] = []
     for steps in streams:
-        rtts += [row.rtt_loaded_us for row in steps if row.rtt_loaded_us]
-        windows.append([row.cwnd_bytes for row in steps if row.cwnd_bytes])
+        windows.append([])
+        for row in steps:
+            if row.rtt_loaded_us:
+                rtts.append(row.rtt_loaded_us)
+            if row.cwnd_bytes:
+                windows[-1].append(row.cwnd_bytes)
     add_path(run.metrics, rtts, windows)
 
 
@@ -324,10 +350,10 @@ def _check_share(row: Row, sent: int) -> None:
     words = row.details
     lost, share = float(words["lost"] or 0), float(words["percent"] or 0)
     counts = {int(words["total"] or 0), sent} - {0}
-    shares = [100 * lost / count for count in counts]
-    if counts and not any(
-        math.isclose(share, each, rel_tol=0.06, abs_tol=1e-3) for each in shares
-    ):
+    for count in counts:
+        if math.isclose(share, 100 * lost / count, rel_tol=0.06, abs_tol=1e-3):
+            return
+    if counts:
         raise Contradictory(f"the loss contradicts itself: {row.text!r}")
 
 
@@ -335,11 +361,8 @@ def take_loss(
     run: ParsedRun, text: str, told: Sequence[Row], word: str = "", sent: int = 0
 ) -> None:
     """Take loss and jitter of the receiver from the row [SUM], or from those of its streams."""
-    streams = [row for row in told if row.stream != -1]
-    total = next((row for row in told if row.stream == -1), None)
-    rows = streams
-    if total:
-        rows = [total]
+    total, streams = split_sum(told)
+    rows = [total] if total else streams
     for row in (*rows, *streams):
         if row.details.get("jitter") is None:
             raise Damaged(

@@ -254,8 +254,13 @@ _COMPLAINT = re.compile(
 def _incomplete(test: str, seen: AbstractSet[str]) -> str:
     """Say which lines are not all there; nothing if all are."""
     both = 8 if test.endswith(("_lat", "_bi_bw")) else 4
-    groups = {"_cpus_used": (0, 2), "_cost": (0, 2), "_real_time": (0, 2)}
-    for end, counts in {("_bytes", "_msgs"): (0, both, 8), **groups}.items():
+    each: dict[str | tuple[str, ...], tuple[int, ...]] = {
+        ("_bytes", "_msgs"): (0, both, 8),
+        "_cpus_used": (0, 2),
+        "_cost": (0, 2),
+        "_real_time": (0, 2),
+    }
+    for end, counts in each.items():
         found = sorted(key for key in seen if key.endswith(end))
         if len(found) not in counts:
             return f"only {', '.join(found)}"

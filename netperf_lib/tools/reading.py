@@ -69,7 +69,7 @@ def parse(
         is larger than `LARGEST`.
     """
     try:
-        document = iperf3.read_whole(data) if isinstance(data, bytes) else None
+        document = isinstance(data, bytes) and iperf3.read_whole(data)
         runs = [document] if document else _read(data, tool)
     except ParseError as error:
         raise type(error)(str(error), file=file) from None
@@ -83,17 +83,18 @@ def _read(data: str | bytes, tool: str | None) -> list[ParsedRun]:
             "split it into one run per file, or measure with longer intervals",
             file=None,
         )
-    text = decode(data) if isinstance(data, bytes) else data
-    text = without_colours(text) if tool else clean(text)
-    timed = False
-    if not tool:
-        text, timed = without_times(text)
-    if not text or text.isspace():
+    text = data if isinstance(data, str) else decode(data)
+    timed, around = False, ""
+    if tool:
+        text = without_colours(text)
+        runs = _runs(text, [readers()[tool]])
+    else:
+        text, timed = without_times(clean(text))
+        around = foreign(text)
+        runs = [] if around else _runs(text, readers().values())
+    if not text.strip():
         error = "the log is empty: nothing was printed"
         return [ParsedRun(tool="unknown", status="failed", error=error)]
-    asked = [readers()[tool]] if tool else readers().values()
-    around = "" if tool else foreign(text)
-    runs = [] if around else _runs(text, asked)
     if not runs and tool:
         return _read(text, None)
     if not any(run.status == "ok" or run.contradictory for run in runs):
@@ -154,13 +155,15 @@ def _runs(text: str, readers: Iterable[Reader]) -> list[ParsedRun]:
     starts = sorted(claims)
     runs: list[ParsedRun] = []
     seen: dict[str, int] = {}
-    line = 1 + text.count("\n", 0, starts[0]) if starts else 1
+    line = 1 + text.count("\n", 0, min(starts, default=0))
     for start, end in pairwise([*starts, len(text)]):
         segment = text[start:end]
         parsed = claims[start].read(segment)
         measured = len(claims) > 1 and parsed and parsed[0].status != "failed"
-        name = identity(segment) if measured else None
-        first = seen.setdefault(name, len(runs)) if name else len(runs)
+        name = measured and identity(segment)
+        first = len(runs)
+        if name:
+            first = seen.setdefault(name, first)
         if first < len(runs):
             runs[first].warnings.append(
                 f"printed a second time in line {line}; counted once"

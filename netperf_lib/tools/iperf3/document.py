@@ -326,10 +326,10 @@ def _rates(
     if not total.get("bits_per_second") and not total.get("bytes"):
         return None
     rate, size = float(total["bits_per_second"]), int(total["bytes"])
-    lengths = []
+    fitting: list[float] = []
     for row in (total, *parts):
-        lengths += [row["seconds"], row["end"] - row["start"]]
-    fitting = [length for length in lengths if _fits(size, rate, length)]
+        for length in (row["seconds"], row["end"] - row["start"]):
+            fitting += [length] * _fits(size, rate, length)
     if not fitting:
         raise Contradictory(
             f"{size} bytes in {total.get('seconds')} s are not {rate} bit/s"
@@ -369,7 +369,8 @@ def _datagrams(
         raise Contradictory("the counts of packets contradict each other")
     if not packets:
         return
-    mean = fmean([stream.get("jitter_ms", jitter) for stream in streams] or [jitter])
+    jitters: list[Any] = [stream.get("jitter_ms", jitter) for stream in streams]
+    mean = fmean(jitters or [jitter])
     impossible = overall["jitter_ms"] != jitter or jitter > 1e3 * told["end"]
     if impossible or abs(mean - jitter) > 1e-5 * jitter + 1e-9:
         raise Contradictory(
@@ -406,7 +407,7 @@ def _counted_apart(received: Object, test: Object, sent: int) -> bool:
     # what was lost before the omitted start was over is counted with the rest
     if test.get("omit") and block and size % block == 0:
         apart = max(apart - 0.05 * sent * block, 0)
-    return lost <= arrived and apart == 0
+    return bool(lost <= arrived and apart == 0)
 
 
 def _path(run: ParsedRun, rows: list[Object], senders: list[Object]) -> None:
