@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,15 +39,14 @@ def sending_bps(trial: Trial) -> float:
 
     A latency test on an idle path puts none there.
     """
-    rate = sum(
-        tool(t.test.tool).rate_bps(t.request)
-        for t in (trial, load_trial(trial))
-        if t is not None
-    )
-    cap = trial.advertised_bps
-    if cap is None:
-        return ASSUMED_BPS if math.isinf(rate) else rate
-    return min(rate, 2 * cap if trial.options.get("bidir") else cap)
+    rate = tool(trial.test.tool).rate_bps(trial.request)
+    load = load_trial(trial)
+    if load is not None:
+        rate += tool(load.test.tool).rate_bps(load.request)
+    if trial.advertised_bps is not None:
+        ways = 2 if trial.options.get("bidir") else 1
+        return min(rate, ways * trial.advertised_bps)
+    return ASSUMED_BPS if math.isinf(rate) else rate
 
 
 def traffic(plan: Plan) -> dict[tuple[str, str], float]:
@@ -103,35 +103,25 @@ class Preview:
         Programs that a configuration may run, and rounds that cannot decide anything.
         """
         e = self.plan.experiment
-        remarks = [
-            f"ssh_config {file} can run programs on this machine (ProxyCommand, Match exec): read "
-            "it if it is not yours"
-            for file in _ssh_configs(e.hosts.options)
+        notes = [
+            f"ssh_config {file} can run programs on this machine (ProxyCommand, Match exec): "
+            "read it if it is not yours"
+            for file in dict.fromkeys(_ssh_configs(e.hosts.options))
         ]
-        fewest = rounds_required(e.alpha, max(1, len(e.contrasts)))
-        if e.contrasts and e.deployments == 1 and e.rounds < fewest:
-            remarks.append(
+        asked = len(e.contrasts)
+        fewest = rounds_required(e.alpha, max(1, asked))
+        if asked and e.deployments == 1 and e.rounds < fewest:
+            notes.append(
                 f"{e.rounds} rounds give no verdict, however clear the difference: a family of "
-                f"{len(e.contrasts)} "
-                f"contrasts needs at least {fewest}"
+                f"{asked} contrasts needs at least {fewest}"
             )
-        return remarks
+        return notes
 
     def __str__(self) -> str:
         """Summarize it in a few lines."""
         plan, e = self.plan, self.plan.experiment
-        leading = sum(t.leading for t in plan.trials)
-        counts = [plural(plan.conditions, "condition"), plural(e.rounds, "round")]
-        if e.deployments > 1:
-            counts.append(f"{e.deployments} deployments")
-        trials = f"{plural(len(plan.trials) - leading, 'trial')} = {' × '.join(counts)}"
-        if leading:
-            trials += f", and {leading} that {'leads' if leading == 1 else 'lead'}"
-        lines = [
-            f"{e.name}: {e.title}".removesuffix(": "),
-            trials,
-            f"about {clock(duration_s(plan))} of measuring, seed {plan.seed}",
-        ]
+        lines = [f"{e.name}: {e.title}".removesuffix(": "), self._trials()]
+        lines.append(f"about {clock(duration_s(plan))} of measuring, seed {plan.seed}")
         if total := sum(traffic(plan).values()):
             digits = 0 if total > 1e10 else 3
             words = f"up to {total / 1e9:,.{digits}f} GB of traffic"
@@ -147,14 +137,26 @@ class Preview:
 
     __repr__ = __str__  # what a notebook shows
 
+    def _trials(self) -> str:
+        """Say how many trials there are: ``42 trials = 14 conditions × 3 rounds``."""
+        plan, e = self.plan, self.plan.experiment
+        leading = sum(t.leading for t in plan.trials)
+        words = f"{plural(len(plan.trials) - leading, 'trial')} = "
+        words += f"{plural(plan.conditions, 'condition')} × {plural(e.rounds, 'round')}"
+        if e.deployments > 1:
+            words += f" × {e.deployments} deployments"
+        if leading:
+            words += f", and {leading} that {'leads' if leading == 1 else 'lead'}"
+        return words
 
-def _ssh_configs(options: Any) -> list[str]:
-    """Every ssh_config that the options of the hosts name."""
-    if not isinstance(options, dict):
-        return []
-    own = [str(options["ssh_config"])] if options.get("ssh_config") else []
-    inside = [file for part in options.values() for file in _ssh_configs(part)]
-    return list(dict.fromkeys([*own, *inside]))
+
+def _ssh_configs(options: Any) -> Iterator[str]:
+    """Yield every ssh_config that the options of the hosts name."""
+    if isinstance(options, dict):
+        if options.get("ssh_config"):
+            yield str(options["ssh_config"])
+        for part in options.values():
+            yield from _ssh_configs(part)
 
 
 def clock(seconds: float) -> str:

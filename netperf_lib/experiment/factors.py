@@ -2,10 +2,9 @@
 
 Every factor, option and label of a run is a dimension, and a column of the table of runs, without
 being listed here. `FACTORS` adds to some of them what a reader or a schedule needs: how a level is
-written, the order of the levels, the level that goes without saying, the tests that a factor
-applies to. An option of a tool that is not listed has the type that its tool declares. Any other
-factor is a user's label: text, in alphabetical order. To tell the library about a new factor, add
-an entry here.
+written and read, the order of the levels, the level that goes without saying. An option of a tool
+that is not listed has the type that its tool declares. Any other factor is a user's label: text, in
+alphabetical order. To tell the library about a new factor, add an entry here.
 
 A *condition* is one level of every factor whose role is ``"condition"``. Factors of role ``"host"``
 describe the two hosts (VM size, region, zone), and so follow from ``client`` and ``server``; those
@@ -19,8 +18,7 @@ import ipaddress
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from ..metrics import EVIDENCE, METRICS, format_value
@@ -62,39 +60,34 @@ class Factor:
     """Type of a level."""
     role: Literal["condition", "host", "observed"] = "condition"
     """Part of a condition; a property of one of the two hosts; found while measuring."""
-    splits: Literal["always", "in a round"] | None = None
-    """When another level makes another condition: always; or only where it alone tells two runs
-    of a round apart.
-
-    Default: always, but for what is found while measuring.
-    """
+    minor: bool = False
+    """Whether another level makes another condition only where it alone tells two runs of a round
+    apart, as of everything that is found while measuring."""
     null: Literal["default", "none", "unknown"] = "none"
     """What a null means: the default of the system; that there is none; or nothing, for it is
     not known."""
     unit: str | None = None
-    """Unit of a level as `format_value` writes it."""
+    """Unit of a level as `format_value` writes it. A text in bit/s is a rate: ``1G``."""
     ordinary: Level = None
     """The level that goes without saying in the name of a condition."""
     order: tuple[str, ...] = ()
     """Levels in their natural order; others follow."""
-    words: Mapping[Any, str] | Callable[[Any], str] | None = None
-    """Words for a level in a sentence."""
+    names: Mapping[Level, str] = field(default_factory=dict)
+    """Names of levels, by which people also ask for them."""
+    words: str | Callable[[Any], str] = ""
+    """Words for a level in a sentence: a pattern with ``{}``, or a function; default: label and
+    level."""
     follows: tuple[str, ...] = ()
     """Factors that determine this one: naming one of them also names this one."""
-    applies: Callable[[str, str], bool] = lambda _tool, _test: True
-    """Whether the factor applies to a test, from the names of the tool and the test."""
-
-    @property
-    def _is_rate(self) -> bool:
-        """Whether a level is a rate, as text: ``1G``."""
-        return self.kind == "text" and self.unit == "bps"
 
     @property
     def always_splits(self) -> bool:
         """Whether another level makes another condition in every case."""
-        return (
-            self.splits or ("in a round" if self.role == "observed" else "always")
-        ) == "always"
+        return not self.minor and self.role != "observed"
+
+    @property
+    def _is_rate(self) -> bool:
+        return self.kind == "text" and self.unit == "bps"
 
     def level_words(self, level: Any) -> str:
         """Return the words for a level of this factor.
@@ -102,32 +95,40 @@ class Factor:
         ``16 streams``, ``1 MiB TCP buffer``, ``bitrate 1 Gbit/s``.
         """
         level = plain(level)
-        if isinstance(self.words, Mapping):
-            if level in self.words:
-                return self.words[level]
-        elif self.words is not None and level is not None:
-            return self.words(level)
         title = (self.label or self.name).replace("_", " ")
-        if level is None and self.null == "unknown":
-            return f"{title} not known"
+        if level in self.names:
+            return self.names[level]
         if level is None:
-            return f"no {title}" if self.kind == "text" else f"default {title}"
+            return self._null_words(title)
+        if callable(self.words):
+            return self.words(level)
+        if self.words:
+            return self.words.format(self.written(level))
         if self.kind == "flag" and isinstance(level, bool):
             return title if level else f"not {title}"
-        if self.unit and not isinstance(level, str):
-            return f"{title} {format_value(level, self.unit)}"
-        return f"{title} {level:g}" if isinstance(level, float) else f"{title} {level}"
+        return f"{title} {self.written(level)}"
+
+    def _null_words(self, title: str) -> str:
+        """Return what is said of a level that is null."""
+        if self.null == "unknown":
+            return f"{title} not known"
+        if self.kind == "text":
+            return f"no {title}"
+        return f"default {title}"
 
     def written(self, level: Any) -> str:
         """Return a level as people write it, and as `cast` reads it: ``16 MiB``, ``default``."""
         level = plain(level)
-        if isinstance(self.words, Mapping) and level in self.words:
-            return self.words[level]
+        if level in self.names:
+            return self.names[level]
         if level is None:
             return "default" if self.null == "default" else "null"
-        if self.unit and not isinstance(level, str):
+        if isinstance(level, str):
+            return level
+        if self.unit:
             return format_value(level, self.unit)
-        return str(level)
+        whole = isinstance(level, float) and level.is_integer()
+        return f"{level:.0f}" if whole else str(level)
 
     def cast(self, level: Any) -> Level:
         """Convert a level to the type of this factor.
@@ -138,34 +139,23 @@ class Factor:
         cannot be converted is returned unchanged: no run has such a level.
         """
         value = plain(level)
-        if isinstance(value, str):
-            value = self._read(value)
-        if value is None or isinstance(value, str):
-            return value
-        if self._is_rate:
-            return _rate_level(value)
-        if self.kind == "text":
-            return str(value).lower() if isinstance(value, bool) else str(value)
-        if self.kind == "number":
-            return float(value)
-        if self.kind == "integer" and isinstance(value, float) and value.is_integer():
-            return int(value)
-        return value
-
-    def _read(self, text: str) -> Level:
-        """Return the level that a text means."""
-        named = self.words if isinstance(self.words, Mapping) else {}
-        for level, words in named.items():
-            if words == text:
-                return plain(level)
-        if text == self.written(None) and self.name in FACTORS:
+        for known, name in self.names.items():
+            if value == name:
+                return known
+        if value is None or (value == self.written(None) and self.name in FACTORS):
             return None
         if self.kind == "flag":
-            return FLAGS.get(text.lower(), text)
-        if self.kind != "text" or self._is_rate:
-            with suppress(ValueError):
-                return read_quantity(text, self.unit or "")
-        return text
+            return FLAGS.get(str(value).lower(), value)
+        if self.kind == "text" and not self._is_rate:
+            return str(value).lower() if isinstance(value, bool) else str(value)
+        try:
+            number = read_quantity(value, self.unit or "")
+        except ValueError:
+            return value
+        if self.kind == "text":
+            return _rate_level(number)
+        whole = self.kind == "integer" and number.is_integer()
+        return int(number) if whole else number
 
     def key(self, level: Any) -> tuple[Any, ...]:
         """Sort key of a level.
@@ -184,13 +174,12 @@ class Factor:
 
 def _natural(level: Level) -> tuple[Any, ...]:
     """Numbers before text; the numbers in a text count as numbers: vm2 before vm10."""
-    if isinstance(level, bool | int | float):
-        return 0, float(level)
-    return 1, tuple(
-        (0, int(p), "") if p.isdecimal() else (1, 0, p)
-        for p in re.split(r"(\d{1,15})", str(level))
-        if p
-    )
+    if isinstance(level, int | float):
+        return 0, level
+    # text and digits in turns
+    parts: list[Any] = re.split(r"(\d{1,15})", str(level))
+    parts[1::2] = map(int, parts[1::2])
+    return 1, parts
 
 
 def read_rate(text: Any) -> float | None:
@@ -215,17 +204,16 @@ def _rate_level(bps: float) -> str:
 
 def _bitrate(level: Any) -> str:
     rate = read_rate(level)
-    if rate is None:
-        return f"bitrate {level}"
-    return f"bitrate {format_value(rate, 'bps')}" if rate else "unlimited bitrate"
+    if rate == 0:
+        return "unlimited bitrate"
+    return f"bitrate {level if rate is None else format_value(rate, 'bps')}"
 
 
-_DIRECTIONS = {name: name for name in ("forward", "reverse", "bidir")} | {
-    None: "direction not known"
-}
+def _streams(level: Any) -> str:
+    return "1 stream" if level == 1 else f"{level:g} streams"
 
 
-def _pair(
+def _of_both(
     name: str, label: str, role: Literal["host", "observed"] = "host"
 ) -> list[Factor]:
     """A property of a host: one column for the client, one for the server."""
@@ -236,27 +224,26 @@ def _pair(
 
 
 _CONDITIONS = (
-    Factor("placement", order=tuple(PLACEMENTS), words=str),
+    Factor("placement", order=tuple(PLACEMENTS), words="{}"),
     Factor(
         "accelerated",
         "accelerated networking",
         kind="flag",
         ordinary=True,
-        words={
+        names={
             True: "accelerated networking",
             False: "no accelerated networking",
             None: "accelerated networking not known",
         },
     ),
-    Factor("tool", words=str),
-    Factor("test", words=str),
+    Factor("tool", words="{}"),
+    Factor("test", words="{}"),
     Factor(
         "streams",
         "parallel streams",
         kind="integer",
         null="unknown",
-        words=lambda n: "1 stream" if n == 1 else f"{n:g} streams",
-        applies=lambda tool, test: tool.startswith("iperf") and not is_latency(test),
+        words=_streams,
     ),
     Factor(
         "tcp_buffer_bytes",
@@ -264,56 +251,60 @@ _CONDITIONS = (
         kind="integer",
         null="default",
         unit="bytes",
-        words=lambda n: f"{format_value(n, 'bytes')} TCP buffer",
-        applies=lambda _tool, test: not is_latency(test),
+        words="{} TCP buffer",
     ),
     Factor(
         "message_bytes",
         "message size",
         kind="integer",
         unit="bytes",
-        words=lambda n: f"{format_value(n, 'bytes')} messages",
+        words="{} messages",
     ),
-    Factor("during", "load", words={None: "idle path"}),
-    Factor("protocol", words={"tcp": "TCP", "udp": "UDP", None: "protocol not known"}),
-    Factor("congestion", "congestion control", words=str),
+    Factor("during", "load", names={None: "idle path"}),
+    Factor("protocol", names={"tcp": "TCP", "udp": "UDP", None: "protocol not known"}),
+    Factor("congestion", "congestion control", words="{}"),
     Factor("bitrate", unit="bps", words=_bitrate),
-    Factor("mss", "MSS", kind="integer", words=lambda n: f"MSS {int(n)} B"),
+    Factor("mss", "MSS", kind="integer", words="MSS {} B"),
     Factor("nodelay", "TCP_NODELAY", kind="flag", ordinary=False),
     Factor("zerocopy", "zero copy", kind="flag", ordinary=False),
     Factor("reverse", "server to client", kind="flag", ordinary=False),
     Factor("bidir", "both directions", kind="flag", ordinary=False),
-    Factor("interval_s", "interval", kind="number", unit="s", splits="in a round"),
+    Factor("interval_s", "interval", kind="number", unit="s", minor=True),
     Factor("full_rtt", "whole round trips", kind="flag", ordinary=False),
     Factor("mps", "messages per second"),
     Factor("reply_every", "one reply every", kind="integer"),
     Factor("burst", "messages in a burst", kind="integer"),
-    Factor("direction", follows=("reverse", "bidir"), words=_DIRECTIONS),
-    Factor("duration_s", "duration", kind="number", unit="s", splits="in a round"),
+    Factor(
+        "direction",
+        follows=("reverse", "bidir"),
+        names={None: "direction not known"},
+        words="{}",
+    ),
+    Factor("duration_s", "duration", kind="number", unit="s", minor=True),
     Factor(
         "omit_s",
         "omitted start",
         kind="number",
         unit="s",
         ordinary=0,
-        splits="in a round",
+        minor=True,
     ),
-    Factor("gateway_sku", "gateway", words=str),
+    Factor("gateway_sku", "gateway", words="{}"),
 )
 # the hosts come last: they name a condition only where nothing else does
 _HOSTS = (
-    Factor("client", splits="in a round"),
-    Factor("server", splits="in a round"),
-    *_pair("vm_size", "VM size"),
-    *_pair("region", "region"),
-    *_pair("zone", "zone"),
+    Factor("client", minor=True),
+    Factor("server", minor=True),
+    *_of_both("vm_size", "VM size"),
+    *_of_both("region", "region"),
+    *_of_both("zone", "zone"),
     Factor(
         "advertised_bps",
         "advertised bandwidth",
         kind="number",
         unit="bps",
         role="host",
-        splits="in a round",
+        minor=True,
     ),
     Factor(
         "congestion_control",
@@ -355,29 +346,26 @@ _HOSTS = (
         role="observed",
         follows=("accelerated",),
     ),
-    *_pair("zone_physical", "physical zone", "observed"),
-    *_pair("cpu", "processor", "observed"),
+    *_of_both("zone_physical", "physical zone", "observed"),
+    *_of_both("cpu", "processor", "observed"),
 )
 _KINDS: Mapping[Any, Literal["flag", "integer", "number"]] = {
     bool: "flag",
     int: "integer",
     float: "number",
 }
-_OPTIONS = [
-    Factor(
-        option.name,
-        kind=_KINDS.get(option.type, "text"),
-        null="default",
-        ordinary=option.default,
-    )
-    for tool in TOOLS.values()
-    for option in tool.OPTIONS
-    if all(option.name != listed.name for listed in _CONDITIONS)
-]
 
-FACTORS: Mapping[str, Factor] = {
-    one.name: one for one in (*_CONDITIONS, *_OPTIONS, *_HOSTS)
-}
+FACTORS: dict[str, Factor] = {known.name: known for known in _CONDITIONS}
+for _tool in TOOLS.values():
+    for _option in _tool.OPTIONS:
+        _known = Factor(
+            _option.name,
+            kind=_KINDS.get(_option.type, "text"),
+            null="default",
+            ordinary=_option.default,
+        )
+        FACTORS.setdefault(_known.name, _known)
+FACTORS |= {known.name: known for known in _HOSTS}
 
 NOT_FACTORS = frozenset(
     "experiment run_id status error round order deployment deployment_id attempt notice command "
@@ -419,9 +407,8 @@ def factor(name: str) -> Factor:
     """
     # a condition is the name that `select` gives to a combination of levels: not a column of the
     # tables
-    return FACTORS.get(name) or Factor(
-        name, words=str if name in ("condition", LOG_NAME) else None
-    )
+    words = "{}" if name in ("condition", LOG_NAME) else ""
+    return FACTORS.get(name) or Factor(name, words=words)
 
 
 def level_words(name: str, level: Any) -> str:
@@ -451,16 +438,15 @@ def dimensions(
 
     Those of role ``"condition"`` make up a condition.
     """
-    chosen = [
-        c
-        for c in columns
-        if c not in METRICS and c not in NOT_FACTORS and factor(c).role in roles
-    ]
-    position = {name: i for i, name in enumerate(FACTORS)}
-    own = (
-        position["client"] - 0.5
-    )  # labels come before the hosts, which name a condition last
-    return sorted(dict.fromkeys(chosen), key=lambda c: position.get(c, own))
+    chosen = []
+    for column in dict.fromkeys(columns):
+        is_dimension = column not in METRICS and column not in NOT_FACTORS
+        if is_dimension and factor(column).role in roles:
+            chosen.append(column)
+    position = {name: float(i) for i, name in enumerate(FACTORS)}
+    # labels come before the hosts, which name a condition last
+    own = position["client"] - 0.5
+    return sorted(chosen, key=lambda column: position.get(column, own))
 
 
 def factors_of(
@@ -474,16 +460,17 @@ def factors_of(
     levels = dict(trial)
     proven = []
     for side in ("client", "server"):
-        host, known = hosts.get(side) or {}, facts.get(side) or {}
+        host = hosts.get(side) or {}
+        proven.append(host.get("accelerated"))
         for name in ("vm_size", "region", "zone", "zone_physical"):
             levels[f"{side}_{name}"] = host.get(name)
         for name, label in (host.get("labels") or {}).items():
             levels[f"{side}_{name}"] = label
-        # the same VM size lands on different processors and network cards
-        for name in ("cpu", "nic_driver"):
-            if f"{side}_{name}" in FACTORS and known.get(name):
-                levels[f"{side}_{name}"] = known[name]
-        proven.append(host.get("accelerated"))
+    # the same VM size lands on different processors and network cards
+    for name in ("client_cpu", "server_cpu", "server_nic_driver"):
+        side, _, fact = name.partition("_")
+        if known := (facts.get(side) or {}).get(fact):
+            levels[name] = known
     if levels.get("accelerated") is not None and None not in proven:
         # as the guests prove it, which may differ from what was declared
         levels["accelerated"] = all(proven)

@@ -129,7 +129,8 @@ class Load(_Declared):
 OPTIONS = {option.name: option for tool in TOOLS.values() for option in tool.OPTIONS}
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """Return the value where it is a mapping, else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
@@ -311,9 +312,9 @@ class Experiment(_Declared):
         """
         declared = pair.bandwidth_mbps or self.bandwidth_mbps
         options = self.hosts.options
-        if declared is None and (sizes := _mapping(options.get("bandwidth_mbps"))):
-            hosts = {**_mapping(options.get("hosts")), **_mapping(options.get("vms"))}
-            both = [_mapping(hosts.get(host)) for host in (pair.client, pair.server)]
+        if declared is None and (sizes := as_mapping(options.get("bandwidth_mbps"))):
+            hosts = {**as_mapping(options.get("hosts")), **as_mapping(options.get("vms"))}
+            both = [as_mapping(hosts.get(host)) for host in (pair.client, pair.server)]
             names = [own.get("vm_size") or options.get("vm_size") for own in both]
             speeds: list[Any] = [sizes.get(str(name)) for name in names]
             if all(isinstance(n, int | float) and n > 0 for n in speeds):
@@ -337,12 +338,12 @@ class Experiment(_Declared):
 class Trial:
     """Planned: this test, on this pair, in this condition, in this round."""
 
-    deployment: int
-    round: int
-    order: int
-    """Position in the whole schedule, from 0."""
     pair: Pair
     test: TestSpec
+    deployment: int = 0
+    round: int = 0
+    order: int = 0
+    """Position in the whole schedule, from 0."""
     streams: int = 1
     tcp_buffer_bytes: int | None = None
     message_bytes: int | None = None
@@ -370,11 +371,9 @@ class Trial:
 
         If they differ from those of the hosts of the pair.
         """
-        return (
-            None
-            if self.tcp_buffer_bytes == self.pair.tcp_buffer_bytes
-            else self.tcp_buffer_bytes
-        )
+        if self.tcp_buffer_bytes == self.pair.tcp_buffer_bytes:
+            return None
+        return self.tcp_buffer_bytes
 
     @property
     def request(self) -> Request:
@@ -398,20 +397,22 @@ class Trial:
     @property
     def condition(self) -> tuple[Any, ...]:
         """What distinguishes this trial from the others of its round."""
-        return (
+        condition: tuple[Any, ...] = (
             self.pair.client,
             self.pair.server,
             self.pair.placement,
             self.test.tool,
             self.test.test,
-            float(
-                self.test.duration_s
-            ),  # a default may be an int: 10 and 10.0 are one condition
+            # a default may be an int: 10 and 10.0 are one condition
+            float(self.test.duration_s),
             float(self.test.omit_s),
             self.streams,
             self.tcp_buffer_bytes,
             self.message_bytes,
             tuple(sorted(self.options.items())),
-            *([str(self.test.during)] if self.test.during else []),
-            *([tuple(sorted(self.pair.labels.items()))] if self.pair.labels else []),
         )
+        if self.test.during:
+            condition += (str(self.test.during),)
+        if self.pair.labels:
+            condition += (tuple(sorted(self.pair.labels.items())),)
+        return condition

@@ -39,8 +39,6 @@ class Placement:
     """Why it cannot be created, and what to use instead."""
     is_place: bool = False
     """Whether it says where the server is; any other is a path."""
-    usual: int | None = None
-    """Rank among those that others are compared with; None: never."""
     network: str = ""
     """Virtual network of the server, if not the client's."""
     client_network: str = ""
@@ -77,24 +75,19 @@ PLACEMENTS: Mapping[str, Placement] = {
     "ppg": Placement(
         "same zone and proximity placement group",
         is_place=True,
-        usual=3,
         grouped=True,
     ),
-    "same-zone": Placement(
-        "same zone, same subnet", is_place=True, usual=0, grouped=False
-    ),
+    "same-zone": Placement("same zone, same subnet", is_place=True, grouped=False),
     # traffic between zones is free since 2024, although meters are still listed
     "cross-zone": Placement(
         "another zone, same virtual network",
         is_place=True,
-        usual=4,
         other_zone=True,
     ),
-    "direct": Placement(usual=2),
-    "same-vnet": Placement(usual=1),
+    "direct": Placement(),
+    "same-vnet": Placement(),
     "vnet-peering": Placement(
         "same zone, another virtual network, peered",
-        usual=6,
         network="peered",
         peered=True,
         meters=_PEERING,
@@ -107,7 +100,6 @@ PLACEMENTS: Mapping[str, Placement] = {
     "cross-region": Placement(
         "another region over global peering",
         is_place=True,
-        usual=5,
         network="remote",
         far="always",
         peered=True,
@@ -161,10 +153,13 @@ FAR_PLACES = tuple(name for name in PLACES if PLACEMENTS[name].far)
 GATEWAYS = tuple(name for name, p in PLACEMENTS.items() if p.gateway)
 """Placements whose traffic goes through a gateway, unlike that of the direct path that they are
 compared with."""
-USUAL = tuple(
-    sorted(
-        (n for n, p in PLACEMENTS.items() if p.usual is not None),
-        key=lambda n: PLACEMENTS[n].usual or 0,
-    )
+USUAL = (
+    "same-zone",
+    "same-vnet",
+    "direct",
+    "ppg",
+    "cross-zone",
+    "cross-region",
+    "vnet-peering",
 )
 """Placements that the others are compared with, the likeliest first."""

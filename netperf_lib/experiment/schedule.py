@@ -26,8 +26,8 @@ from itertools import count, pairwise, product
 from typing import Any
 
 from ..errors import UsageError
-from .factors import Level, factor
-from .model import Experiment, TestSpec, Trial
+from .factors import Level, is_latency
+from .model import Experiment, Pair, TestSpec, Trial
 
 CANDIDATES = 4
 """Orders drawn for each round; the best balanced is taken."""
@@ -60,33 +60,32 @@ class Plan:
 
         The further ones follow: what was measured keeps its position when rounds are added.
         """
-        free = count(max((int(row["order"]) for row in rows.values()), default=-1) + 1)
+        orders = {run_id: int(row["order"]) for run_id, row in rows.items()}
+        free = count(max(orders.values(), default=-1) + 1)
         trials = []
         for trial in self.trials:
-            row = rows.get(trial.run_id)
-            order = int(row["order"]) if row else next(free)
+            order = orders.get(trial.run_id)
+            if order is None:
+                order = next(free)
             trials.append(replace(trial, order=order))
         trials.sort(key=lambda t: (t.deployment, t.round, t.order))
         return replace(self, trials=tuple(trials))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON document."""
-        return {
-            "experiment": self.experiment.model_dump(mode="json"),
-            "seed": self.seed,
-            "rule": RULE,
-            "trials": [
-                {
-                    "run_id": t.run_id,
-                    "deployment": t.deployment,
-                    "round": t.round,
-                    "order": t.order,
-                }
-                | ({"leading": True} if t.leading else {})
-                | trial_levels(t)
-                for t in self.trials
-            ],
-        }
+        rows = []
+        for trial in self.trials:
+            row = {
+                "run_id": trial.run_id,
+                "deployment": trial.deployment,
+                "round": trial.round,
+                "order": trial.order,
+            }
+            if trial.leading:
+                row["leading"] = True
+            rows.append(row | trial_levels(trial))
+        declared = self.experiment.model_dump(mode="json")
+        return {"experiment": declared, "seed": self.seed, "rule": RULE, "trials": rows}
 
 
 def trial_levels(trial: Trial) -> dict[str, Level]:
@@ -124,74 +123,74 @@ def schedule(experiment: Experiment, *, seed: int | None = None) -> Plan:
     2**63 - 1.
     """
     if seed is None:
-        seed = (
-            experiment.seed if experiment.seed is not None else secrets.randbelow(2**31)
-        )
+        seed = experiment.seed
+    if seed is None:
+        seed = secrets.randbelow(2**31)
     if not 0 <= seed < 2**63:
         raise UsageError(f"seed {seed}: must be from 0 to 2**63 - 1")
-    each = list(conditions(experiment))
+    each = {repr(trial.condition): trial for trial in conditions(experiment)}
+    draw = _blocks if len(each) == 2 else _chained
     trials: list[Trial] = []
     for deployment in range(1, experiment.deployments + 1):
-        for number, order in enumerate(
-            _rounds(each, experiment.rounds, f"{seed}/{deployment}"), 1
-        ):
-            for trial in order:
-                trials.append(
-                    replace(trial, deployment=deployment, round=number, order=len(trials))
+        orders = draw(list(each), experiment.rounds, f"{seed}/{deployment}")
+        for number, order in enumerate(orders, 1):
+            for place, name in enumerate(order):
+                trial = replace(
+                    each[name],
+                    deployment=deployment,
+                    round=number,
+                    order=len(trials),
+                    leading=name in order[place + 1 :],
                 )
+                trials.append(trial)
     return Plan(experiment=experiment, seed=seed, trials=tuple(trials))
 
 
-def _rounds(each: Sequence[Trial], rounds: int, key: str) -> Iterator[list[Trial]]:
-    """Trials of each round in their order.
+def _drawn(names: Sequence[str], key: str) -> list[str]:
+    """Return a random order: a function of the names and the key alone."""
 
-    Two conditions: ABBA or BAAB for every two rounds, led by a run of the first condition where
-    that did not end the two rounds before. More: after the first condition the order is random: of
-    several that are drawn, the one that is best balanced with those before, in what follows what
-    and in the positions.
+    def rank(name: str) -> bytes:
+        return hashlib.blake2s(f"{key}/{name}".encode(), digest_size=16).digest()
+
+    return sorted(names, key=rank)
+
+
+def _blocks(names: Sequence[str], rounds: int, key: str) -> Iterator[list[str]]:
+    """Yield the rounds of two conditions: ABBA or BAAB for every two rounds.
+
+    The first condition is there twice where a run of it leads, since it did not end the two rounds
+    before.
     """
-    names = [repr(trial.condition) for trial in each]
+    before = ""
+    for number in range(rounds):
+        first, second = _drawn(names, f"{key}/block {number // 2}")
+        if number % 2:
+            yield [second, first]
+        elif first == before:
+            yield [first, second]
+        else:
+            yield [first, first, second]
+        before = first
 
-    def drawn_order(attempt: str) -> list[int]:
-        """Return a random order: a function of the seed, the names and the attempt alone."""
-        keys = [
-            hashlib.blake2s(f"{key}/{attempt}/{name}".encode(), digest_size=16).digest()
-            for name in names
-        ]
-        return sorted(range(len(each)), key=keys.__getitem__)
 
-    if len(each) == 2:
-        before = -1
-        for number in range(rounds):
-            first, second = drawn_order(f"block {number // 2}")
-            order = [second, first] if number % 2 else [first, second]
-            leading = (
-                []
-                if number % 2 or first == before
-                else [replace(each[first], leading=True)]
-            )
-            before = first
-            yield leading + [each[i] for i in order]
-        return
-    follows: Counter[tuple[int, int]] = Counter()
-    positions: Counter[tuple[int, int]] = Counter()
-    last: list[int] = []
+def _chained(names: Sequence[str], rounds: int, key: str) -> Iterator[list[str]]:
+    """Yield the rounds of more conditions, each of which begins as the one before ended.
+
+    After the first condition the order is random: of several that are drawn, the one that is best
+    balanced with those before, in what follows what and in the positions.
+    """
+    met: Counter[tuple[str | int, str]] = Counter()
+    last = ""
     for number in range(1, rounds + 1):
-        drawn = []
+        candidates = []
         for attempt in range(CANDIDATES):
-            order = drawn_order(f"{number}/{attempt}")
-            drawn.append([*last, *(i for i in order if i not in last)])
-        best = min(
-            drawn,
-            key=lambda o: (
-                sum(follows[p] for p in pairwise(o))
-                + sum(positions[p] for p in enumerate(o))
-            ),
-        )
-        follows.update(pairwise(best))
-        positions.update(enumerate(best))
-        last = best[-1:]
-        yield [each[i] for i in best]
+            order = _drawn(names, f"{key}/{number}/{attempt}")
+            order.sort(key=last.__ne__)
+            candidates.append((order, [*pairwise(order), *enumerate(order)]))
+        order, steps = min(candidates, key=lambda one: sum(map(met.__getitem__, one[1])))
+        met.update(steps)
+        last = order[-1]
+        yield order
 
 
 def _crossed(spec: TestSpec) -> list[tuple[Any, ...]]:
@@ -199,49 +198,42 @@ def _crossed(spec: TestSpec) -> list[tuple[Any, ...]]:
 
     Streams and TCP buffers, if they apply to it, message sizes, options.
     """
-    return [
-        spec.streams if factor("streams").applies(spec.tool, spec.test) else (1,),
-        spec.tcp_buffer_bytes
-        if factor("tcp_buffer_bytes").applies(spec.tool, spec.test)
-        else (None,),
-        spec.message_bytes,
-        *(
-            value if isinstance(value, tuple) else (value,)
-            for value in spec.options.values()
-        ),
-    ]
+    streams: tuple[int, ...] = (1,)
+    buffers: tuple[int | None, ...] = (None,)
+    if not is_latency(spec.test):
+        buffers = spec.tcp_buffer_bytes
+        if spec.tool.startswith("iperf"):
+            streams = spec.streams
+    options = [v if isinstance(v, tuple) else (v,) for v in spec.options.values()]
+    return [streams, buffers, spec.message_bytes, *options]
+
+
+def _measured(experiment: Experiment) -> Iterator[tuple[TestSpec, Pair]]:
+    """Yield every test with each pair that it is run on."""
+    for spec, pair in product(experiment.tests, experiment.pairs):
+        if spec.placements is None or pair.placement in spec.placements:
+            yield spec, pair
 
 
 def conditions_count(experiment: Experiment) -> int:
     """Return how many conditions a round measures, without building them."""
-    return sum(
-        (spec.placements is None or pair.placement in spec.placements)
-        * math.prod(map(len, _crossed(spec)))
-        for spec, pair in product(experiment.tests, experiment.pairs)
-    )
+    return sum(math.prod(map(len, _crossed(spec))) for spec, _ in _measured(experiment))
 
 
 def conditions(experiment: Experiment) -> Iterator[Trial]:
     """Return the trials of every round in the order of the declaration, not yet scheduled."""
-    for spec, pair in product(experiment.tests, experiment.pairs):
-        if spec.placements is not None and pair.placement not in spec.placements:
-            continue
-        for number, buffer, size, *values in product(*_crossed(spec)):
+    for spec, pair in _measured(experiment):
+        advertised_bps = experiment.advertised_bps(pair)
+        for streams, buffer, size, *values in product(*_crossed(spec)):
+            options = dict(zip(spec.options, values, strict=True))
             yield Trial(
-                deployment=0,
-                round=0,
-                order=0,
                 pair=pair,
                 test=spec,
-                streams=number,
+                streams=streams,
                 tcp_buffer_bytes=pair.tcp_buffer_bytes if buffer is None else buffer,
                 message_bytes=size,
-                options={
-                    name: v
-                    for name, v in zip(spec.options, values, strict=True)
-                    if v is not None
-                },
-                advertised_bps=experiment.advertised_bps(pair),
+                options={name: v for name, v in options.items() if v is not None},
+                advertised_bps=advertised_bps,
             )
 
 

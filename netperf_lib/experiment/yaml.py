@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import reprlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -17,14 +17,13 @@ from .. import tools
 from ..errors import CONTROL, ExperimentError, UsageError, did_you_mean
 from .contrasts import expand_compare
 from .factors import FACTORS, is_reserved
-from .model import OPTIONS, Experiment
+from .model import OPTIONS, Experiment, as_mapping
 from .schedule import MOST_TRIALS, conditions, conditions_count, load_trial
 
 MOST_BYTES = 256 * 1024
 MOST_DEPTH = 20
 MOST_DIGITS = 40
 MOST_ERRORS = 20
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NUMBER = re.compile(r"[-+]?(0x)?[0-9a-fA-F_.]+")
 _QUOTED = reprlib.Repr()
 _QUOTED.maxlevel, _QUOTED.maxstring, _QUOTED.maxother = 2, 60, 60
@@ -80,52 +79,60 @@ def read_experiment(
     duration_s: float | None = None,
 ) -> Experiment:
     """Read an experiment from YAML text; see `load_experiment`."""
-    node, document = _parsed(text, file)
+    document, lines = _parsed(text, file)
     if rounds is not None:
         declared = document.get("rounds", Experiment.model_fields["rounds"].default)
         is_more = re.fullmatch(r"\+[0-9]{1,5}", str(rounds)) and isinstance(declared, int)
         document["rounds"] = declared + int(rounds) if is_more else rounds
     tests = document.get("tests")
-    for test in tests if duration_s is not None and isinstance(tests, list) else ():
-        if isinstance(test, dict):
-            test["duration_s"] = duration_s
+    if duration_s is not None and isinstance(tests, list):
+        for test in tests:
+            if isinstance(test, dict):
+                test["duration_s"] = duration_s
     try:
         experiment = Experiment.model_validate(document)
+    except ValidationError as invalid:
+        errors = invalid.errors(include_url=False)[: 10 * MOST_ERRORS]
+        wrong = [(error["loc"], sentence(error, Experiment)) for error in errors]
+    else:
         wrong = list(_disagreements(experiment))
         if not wrong:
             experiment, wrong = expand_compare(experiment)
-    except ValidationError as invalid:
-        met = invalid.errors(include_url=False)[: 10 * MOST_ERRORS]
-        wrong = [(e["loc"], sentence(e, Experiment)) for e in met]
-    if not wrong:
-        return experiment
-    errors = sorted((_line(node, loc), _dotted(loc), message) for loc, message in wrong)
-    lines = list(
-        dict.fromkeys(f"{file}:{line}: {at}{message}" for line, at, message in errors)
-    )
-    raise ExperimentError("\n".join(lines[:MOST_ERRORS]))
+        if not wrong:
+            return experiment
+    places = sorted((_line(lines, loc), _dotted(loc), words) for loc, words in wrong)
+    told = dict.fromkeys(f"{file}:{line}: {name}{words}" for line, name, words in places)
+    raise ExperimentError("\n".join(list(told)[:MOST_ERRORS]))
 
 
 def _dotted(loc: _Loc) -> str:
-    parts = [f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in loc]
-    return f"{''.join(parts).lstrip('.')}: " if parts else ""
+    """Return a place as people write it: ``tests[2].streams: ``."""
+    text = ""
+    for part in loc:
+        text += f"[{part + 1}]" if isinstance(part, int) else f".{part}"
+    return f"{text.lstrip('.')}: " if text else ""
 
 
-def _parsed(text: str, file: str) -> tuple[yaml.MappingNode, dict[str, Any]]:
-    """Parse the document and its nodes; refuse what would take long or does not belong."""
+def _line(lines: Mapping[_Loc, int], loc: _Loc) -> int:
+    """Return the line of the deepest part of `loc` that is in the file."""
+    while loc not in lines:
+        loc = loc[:-1]
+    return lines[loc]
+
+
+def line_of(path: str | os.PathLike[str], loc: _Loc) -> int:
+    """Return the line of an experiment file, from 1, of the deepest part of `loc` that is in it."""
+    _, lines = _parsed(_text(Path(path)), str(path))
+    return _line(lines, loc)
+
+
+def _parsed(text: str, file: str) -> tuple[dict[str, Any], Mapping[_Loc, int]]:
+    """Return the document, and the line of each place in it."""
     if len(text.encode("utf-8", "replace")) > MOST_BYTES:
         raise ExperimentError(f"{file}: is larger than {MOST_BYTES // 1024} KiB")
-    depth = 0
     try:
-        for event in yaml.parse(text, Loader=_LOADER):
-            depth += isinstance(event, yaml.CollectionStartEvent)
-            depth -= isinstance(event, yaml.CollectionEndEvent)
-            for words in _refusals(event, depth):
-                line = event.start_mark.line + 1 if event.start_mark else 1
-                raise ExperimentError(f"{file}:{line}: {words}")
-        node = yaml.compose(text, Loader=_LOADER)
-        _check(node, file)
-        document = yaml.load(text, Loader=_LOADER)  # noqa: S506  a safe one
+        loader = _Loader(text, file)
+        document = loader.get_single_data()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{file}:{mark.line + 1}" if mark else file
@@ -135,12 +142,52 @@ def _parsed(text: str, file: str) -> tuple[yaml.MappingNode, dict[str, Any]]:
         raise ExperimentError(
             f"{file}: {str(error)[:200]}; quote what is meant as text"
         ) from None
-    if not isinstance(node, yaml.MappingNode) or not isinstance(document, dict):
+    if not isinstance(document, dict):
         keys = ", ".join(Experiment.model_fields)
         raise ExperimentError(
             f"{file}:1: an experiment is a mapping with the keys {keys}"
         )
-    return node, document
+    return document, loader.lines
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads a document, and refuses on the way what would take long or does not belong there.
+
+    Attributes
+    ----------
+    lines : dict
+        The line, from 1, of each place: the keys and numbers of items that lead there.
+    """
+
+    def __init__(self, text: str, file: str) -> None:
+        super().__init__(text)
+        self.file = file
+        self.place: _Loc = ()
+        self.lines: dict[_Loc, int] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Return the next node; `index` is the number of an item, or the key of a value."""
+        event, outer = self.peek_event(), self.place
+        mark = event.start_mark
+        for words in _refusals(event, len(outer)):
+            self.refuse(mark, words)
+        if isinstance(index, yaml.ScalarNode):
+            mark = index.start_mark
+            self.place = (*outer, index.value)
+            if self.place in self.lines:  # yaml would take the last
+                self.refuse(mark, f"{index.value[:60]} occurs twice; keep one of them")
+        elif index is not None:
+            self.place = (*outer, index)
+        elif parent is not None and not isinstance(event, yaml.ScalarEvent):
+            self.refuse(mark, "a key must be a word")
+        self.lines.setdefault(self.place, mark.line + 1)
+        node = super().compose_node(parent, index)
+        self.place = outer
+        return node
+
+    def refuse(self, mark: Any, words: str) -> NoReturn:
+        """Raise the error of a place."""
+        raise ExperimentError(f"{self.file}:{mark.line + 1}: {words}")
 
 
 def _refusals(event: Any, depth: int) -> Iterator[str]:
@@ -156,49 +203,6 @@ def _refusals(event: Any, depth: int) -> Iterator[str]:
         yield f"a number of {len(value):,} digits; at most {MOST_DIGITS} are allowed"
     if CONTROL.search(value):
         yield f"{value[:60]!a} contains control or invalid characters"
-
-
-def _check(node: yaml.Node | None, file: str) -> None:
-    """Refuse keys that are no words, or that occur twice, of which yaml would take the last."""
-    inside = node.value if isinstance(node, yaml.CollectionNode) else ()
-    names = set()
-    for part in inside:
-        key, value = part if isinstance(part, tuple) else (None, part)
-        if key is not None:
-            line = key.start_mark.line + 1
-            if not isinstance(key, yaml.ScalarNode):
-                raise ExperimentError(f"{file}:{line}: a key must be a word")
-            if key.value in names:
-                words = f"{key.value[:60]} occurs twice; keep one of them"
-                raise ExperimentError(f"{file}:{line}: {words}")
-            names.add(key.value)
-        _check(value, file)
-
-
-def _line(node: yaml.Node, loc: _Loc) -> int:
-    """Line, from 1, of the deepest part of `loc` that is in the file."""
-    line = node.start_mark.line
-    for part in loc:
-        if isinstance(node, yaml.MappingNode):
-            inside = {
-                key.value: (key.start_mark.line, value) for key, value in node.value
-            }
-        elif isinstance(node, yaml.SequenceNode):
-            inside = {
-                i: (value.start_mark.line, value) for i, value in enumerate(node.value)
-            }
-        else:
-            break
-        if part not in inside:
-            break
-        line, node = inside[part]
-    return line + 1
-
-
-def line_of(path: str | os.PathLike[str], loc: _Loc) -> int:
-    """Return the line of an experiment file, from 1, of the deepest part of `loc` that is in it."""
-    node, _ = _parsed(_text(Path(path)), str(path))
-    return _line(node, loc)
 
 
 def sentence(error: Any, model: type[BaseModel]) -> str:
@@ -260,9 +264,8 @@ def _wrong_tests(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
     """Yield the errors that the tools find, and tests that are declared twice."""
     seen: set[tuple[Any, ...]] = set()
     for trial in conditions(experiment):
-        spec, server = trial.test, trial.pair.server
+        spec, pair = trial.test, trial.pair
         loc: _Loc = ("tests", experiment.tests.index(spec))
-        address = _address(experiment, server)
         for one in filter(None, (trial, load_trial(trial))):
             module = tools.tool(one.test.tool)
             if one.test.test not in module.TESTS:
@@ -270,19 +273,17 @@ def _wrong_tests(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
                 yield loc, f"{what}; legal are {', '.join(module.TESTS)}"
                 continue
             try:
-                module.commands(one.request, address, 20_000)
+                module.commands(one.request, _address(experiment, pair.server), 20_000)
             except UsageError as error:
                 yield loc, str(error)
         if trial.condition in seen:
-            what = f"{spec.tool} {spec.test} from {trial.pair.client} to {server}"
+            what = f"{spec.tool} {spec.test} from {pair.client} to {pair.server}"
             yield loc, f"{what} is declared twice with equal factors; remove one"
         seen.add(trial.condition)
 
 
 def _address(experiment: Experiment, host: str) -> str:
     """Return the address that a host of an inventory has, else one for documentation (RFC 5737)."""
-    hosts = experiment.hosts.options.get("hosts")
-    own = hosts.get(host) if isinstance(hosts, dict) else None
-    if not isinstance(own, dict):
-        return "192.0.2.1"
+    hosts = as_mapping(experiment.hosts.options.get("hosts"))
+    own = as_mapping(hosts.get(host))
     return str(own.get("data_address") or own.get("address") or "192.0.2.1")

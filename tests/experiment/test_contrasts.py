@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from netperf_lib.errors import ExperimentError
-from netperf_lib.experiment.model import Experiment
+from netperf_lib.experiment.contrasts import threshold
 from netperf_lib.experiment.yaml import read_experiment
 
 PLACES = ("ppg", "same-zone", "cross-zone")
@@ -140,33 +140,16 @@ def test_what_cannot_be_asked_is_refused_with_its_place(changed, line, datum):
     assert datum in message
 
 
-def test_a_threshold_in_per_cent_says_of_what():
-    contrast = {
-        "metric": "throughput_bps",
-        "a": {"placement": "cross-region", "streams": 1},
-        "at_least": "90 % of 4 Gbit/s",
-    }
-    (found,) = read_experiment(declared(contrasts=[contrast])).contrasts
-    assert (found.at_least, found.of) == ("90 %", "4 Gbit/s")
-    again = Experiment.model_validate(
-        {
-            "name": "x",
-            "hosts": {"source": "imported"},
-            "pairs": [],
-            "tests": [],
-            "contrasts": [found.model_dump(mode="json")],
-        }
-    )
-    assert again.contrasts == (found,)
-    (below,) = read_experiment(
-        declared(
-            contrasts=[
-                {
-                    "metric": "latency_oneway_us",
-                    "a": {"placement": "ppg"},
-                    "below": "1 ms",
-                }
-            ]
-        )
-    ).contrasts
-    assert below.below == "1 ms"
+@pytest.mark.parametrize(
+    ("metric", "asked", "value"),
+    [
+        ("throughput_bps", {"at_least": "90 % of 4 Gbit/s"}, 3.6e9),
+        ("throughput_bps", {"at_least": "90 %", "of": "4 Gbit/s"}, 3.6e9),
+        ("lost_ratio", {"below": "1 %"}, 0.01),
+        ("latency_oneway_us", {"below": "1 ms"}, 1000),
+    ],
+)
+def test_a_threshold_is_in_the_unit_of_its_metric(metric, asked, value):
+    text = declared(**contrast(metric, PPG, **asked))
+    (found,) = read_experiment(text).contrasts
+    assert threshold(found) == pytest.approx(value)

@@ -60,7 +60,7 @@ def refused(text):
         (BASE + "title: !!python/object/apply:os.system [ls]\n", "python"),
         (BASE + "title: !!timestamp x\n", "timestamp"),
         (BASE + "title: !custom x\n", "custom"),
-        (BASE + 'title: "\\ud800"\n', "not yaml"),
+        (BASE + 'title: "\\ud800"\n', "characters"),
         (BASE + 'title: "\\0"\n', "characters"),
         (BASE + "? [a, b]\n: 1\n", "key"),
         (BASE + "duration: 2026-13-45\n", ""),
