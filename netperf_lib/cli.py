@@ -29,30 +29,22 @@ from .errors import (
 )
 from .experiment.starter import HOST_SOURCES, QUESTIONS, starter
 from .measure import say_aloud
-from .quantities import read_quantity
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from .analysis.verdicts import Family
-    from .reporting.answer import Answer
 
 
-def _share(
+def _margin(
     _context: click.Context, _option: click.Parameter, text: str | None
 ) -> float | None:
     """Read a percentage: 2% or 0.02."""
     if text is None:
         return None
-    try:
-        share = read_quantity(text, "ratio")
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-    if not 0 < share < 1:
-        raise click.BadParameter(
-            f"{text!r} is not between 0 and 100 %; write for example 5%"
-        )
-    return share
+    from .analysis.judging import read_margin
+
+    return read_margin(text)
 
 
 def _levels(
@@ -144,24 +136,17 @@ def _print_json(document: Any) -> None:
     _echo(json.dumps(document, indent=2, default=str))
 
 
-def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield (name, what of it, words) of what is known of something; what is empty is left out."""
-    for name, value in document.items():
-        inside = value if isinstance(value, dict) else {"": value}
-        for part, words in inside.items():
-            if words:
-                yield name, part, str(words)
-
-
 def _print_facts(title: str, document: Mapping[str, Any]) -> None:
-    """Print a title and, below it, what is known: each name once."""
+    """Print a title and, below it, what is known: each name once; what is empty is left out."""
     width = max(map(len, document), default=0)
-    before = None
     _echo(title)
-    for name, part, words in _facts(document):
-        shown = "" if name == before else name
-        _echo(f"  {shown:{width}}  {f'{part}: ' if part else ''}{words}")
-        before = name
+    for name, value in document.items():
+        shown = name
+        parts = value if isinstance(value, dict) else {"": value}
+        for part, words in parts.items():
+            if words:
+                _echo(f"  {shown:{width}}  {f'{part}: ' if part else ''}{words}")
+                shown = ""
 
 
 def _write_csv(table: pd.DataFrame, file: Path | None) -> None:
@@ -229,11 +214,11 @@ def doctor(azure: str | None) -> None:
     With --azure: check login, zones, access, price and time, and have Azure validate
     the whole. Nothing is created.
     """
-    from .hosts.prerequisites import doctor as look
-
     if azure:
         _examine(azure)
         return
+    from .hosts.prerequisites import doctor as look
+
     findings = look()
     for f in findings:
         state = "ok" if f.ok else "missing"
@@ -252,11 +237,12 @@ def _examine(file: str) -> None:
     """
     from .pipeline import examine
 
-    good = True
+    problems = 0
     for subject, words, fine in examine(file):
-        good &= fine
-        _echo(f"{'ok' if fine else 'PROBLEM':7}  {subject:13}  {words}")
-    if not good:
+        state = "ok" if fine else "PROBLEM"
+        problems += not fine
+        _echo(f"{state:7}  {subject:13}  {words}")
+    if problems:
         sys.exit(1)
     _echo(f"npl run {file}")
 
@@ -388,7 +374,7 @@ def exclude(experiment: str, run_id: str, because: str) -> None:
 )
 @option(
     "--margin",
-    callback=_share,
+    callback=_margin,
     metavar="PERCENT",
     help="Margin that counts as equivalent, for example 5%.",
 )
@@ -406,6 +392,7 @@ def compare(
     folder: str,
     after: str | None,
     by: str | None,
+    where_after: dict[str, str],
     csv: Path | None,
     fail_on: tuple[str, ...],
     as_json: bool,
@@ -419,72 +406,52 @@ def compare(
 
     With one folder, --by prints the levels and ratios of a factor, as in the notebooks.
     """
+    from .analysis.compare import compare as between
     from .analysis.verdicts import check_gate
+    from .reporting.answer import Answer, ask
+    from .terminal import compared
 
-    if options["where_after"] and after is None:
+    factors = by.split(",") if by else None
+    lead: Sequence[str] = ()
+    levels = None
+    result: Family | Answer
+    if after is not None:
+        options["where_after"] = where_after or None
+        result = family = between(folder, after, by=factors, **options)
+    elif where_after:
         raise click.UsageError("--where-after is for two folders: use --where")
-    result, family, lead = _verdicts(
-        folder, after, by.split(",") if by else None, **options
-    )
+    elif factors:
+        result = ask(folder, by=factors, **options)
+        family, levels = result.verdicts, result.levels
+    else:
+        family, lead = _opening(folder, **options)
+        result = family
     _write_csv(family.to_frame(), csv)
     if as_json:
         _print_json({"summary": family.summary, "lead": list(lead), **result.to_dict()})
     else:
-        levels = getattr(result, "levels", None)
-        _print_verdicts(levels, family, lead, two=after is not None)
+        _echo(compared(family, lead=lead, levels=levels, two=after is not None))
     if fail_on:
         say_aloud(check_gate(family, fail_on))
 
 
-def _verdicts(
-    folder: str, after: str | None, by: list[str] | None, **options: Any
-) -> tuple[Family | Answer, Family, Sequence[str]]:
-    """Return what was asked for, its comparisons, and the sentences of an experiment as a whole."""
-    from .analysis.compare import compare as compare_conditions
+def _opening(folder: str, **options: Any) -> tuple[Family, Sequence[str]]:
+    """Return the comparisons of an experiment as a whole, and what is said of them."""
     from .analysis.lead import lead_paragraph
+    from .analysis.observe import observe
+    from .analysis.runs import measurement
+    from .metrics import PAGES
 
-    where_after = options.pop("where_after") or None
-    if after is not None:
-        family = compare_conditions(
-            folder, after, by=by, where_after=where_after, **options
-        )
-        return family, family, ()
-    if by:
-        from .reporting.answer import ask  # loads what draws
-
-        answer = ask(folder, by=by, **options)
-        return answer, answer.verdicts, ()
     lead = lead_paragraph(folder, **options)
-    if not lead.family:
-        _check_levels(folder, options["where"])
-        sentences = filter(None, [*lead.lines, lead.family.notice])
-        raise UsageError(f"there is nothing to compare by rule. {' '.join(sentences)}")
-    return lead.family, lead.family, lead.lines
-
-
-def _check_levels(folder: str, where: dict[str, str]) -> None:
-    """Refuse a level that no run of an experiment has, and name those that there are."""
-    from .data.layout import is_experiment
-    from .data.load import load
-    from .experiment.factors import factor, sort_levels
-
-    runs: Any = load(folder) if is_experiment(folder) else {}
-    for name in where.keys() & runs.keys():
-        levels = sort_levels(name, runs[name].unique())
-        if factor(name).cast(where[name]) not in levels:
-            known = ", ".join(map(factor(name).written, levels))
-            raise UsageError(f"{name} is never {where[name]!r} here; it is {known}")
-
-
-def _print_verdicts(
-    levels: pd.DataFrame | None, family: Family, lead: Sequence[str], *, two: bool
-) -> None:
-    from .terminal import levels_block, text, verdict_blocks
-
-    blocks: list[Any] = [visible("\n".join(lead))] if lead else []
-    if levels is not None:
-        blocks.append(levels_block(levels))
-    _echo(text([*blocks, *verdict_blocks(family, two=two)]))
+    if lead.family:
+        return lead.family, lead.lines
+    runs = measurement(folder, options["pattern"])
+    measured = runs.measured(PAGES)
+    if options["where"] and measured:
+        # a level that no run has is refused with those that there are
+        observe(runs, options["metric"] or measured[0], where=options["where"])
+    sentences = filter(None, [*lead.lines, lead.family.notice])
+    raise UsageError(f"there is nothing to compare by rule. {' '.join(sentences)}")
 
 
 @_command("npl limits results/lab")
@@ -508,9 +475,8 @@ def limits(experiment: str) -> None:
 
 @_command("npl show results/lab", "npl show results/*")
 @folders
-@csv_file
 @as_json
-def show(folders: Sequence[str], csv: Path | None, as_json: bool) -> None:
+def show(folders: Sequence[str], as_json: bool) -> None:
     """Show what is in an experiment, or in several.
 
     Prints its runs, rounds, factors with their levels, metrics and contrasts, and whether it is
@@ -519,24 +485,12 @@ def show(folders: Sequence[str], csv: Path | None, as_json: bool) -> None:
     from .analysis.contents import at_a_glance
 
     experiments = at_a_glance(_experiments(folders))
-    if csv is not None:
-        _write_csv(_table_of(experiments), csv)
     if as_json:
         _print_json(experiments)
         return
     for one in experiments:
         title = f"{one.pop('experiment')}: {one.pop('title')}".removesuffix(": ")
         _print_facts(title, one)
-
-
-def _table_of(experiments: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return a row for each thing that is said of an experiment."""
-    import pandas as pd
-
-    rows = []
-    for one in experiments:
-        rows += [(one["experiment"], *fact) for fact in _facts(one)]
-    return pd.DataFrame(rows, columns=["experiment", "what", "name", "value"])
 
 
 @_command("npl report results/lab", "npl report results/azure*")

@@ -259,15 +259,14 @@ def _measure(
         write_deployment(folder, number, deployment)
         if deployment.notice:
             say(deployment.notice)
-        if false := deployment.contradictions():
-            say(f"Proven false: {'; '.join(false)}")
-            if not anyway:
-                more = f" and {len(false) - 1} more" if false[1:] else ""
-                raise HostError(
-                    f"{declared.name}: nothing was measured, since it is proven false that "
-                    f"{false[0]}{more}: "
-                    "change the declaration, or measure --anyway"
-                )
+        false = "; ".join(deployment.contradictions())
+        if false:
+            say(f"Proven false: {false}")
+        if false and not anyway:
+            raise HostError(
+                f"{declared.name}: nothing was measured, since it is proven false that "
+                f"{false}: change the declaration, or measure --anyway"
+            )
 
         def spent() -> str | None:
             """Return a message if the cost of the hosts has reached the budget."""
@@ -293,9 +292,8 @@ def decided(folder: Path, experiment: Experiment) -> Callable[[], str | None]:
         from .data.load import load
 
         runs = load(folder)
-        latest = runs[
-            runs["deployment"] == runs["deployment"].max()
-        ]  # earlier deployments are complete
+        # earlier deployments are complete
+        latest = runs[runs["deployment"] == runs["deployment"].max()]
         rounds_left = experiment.rounds - int(latest["round"].max())
         family = judge(
             latest, experiment.contrasts, alpha=experiment.alpha, design="sequential"
@@ -347,14 +345,16 @@ def _schedule(folder: Path, declared: Experiment, seed: int | None, looked: bool
     stored = read_plan(folder) or {}
     measured = {trial_of(run_id) for run_id in run_ids(folder)}
     before = stored.get("seed")
-    if seed is not None and before is not None and measured and seed != int(before):
+    if seed is None:
+        seed = before
+    elif measured and before not in (None, seed):
         raise UsageError(
             f"{folder} was started with seed {before}; omit --seed, or choose another root"
         )
-    if seed is None and before is not None:
-        seed = int(before)
     scheduled = schedule(declared, seed=seed)
-    rows = {row["run_id"]: row for row in stored.get("trials", ())} if measured else {}
+    rows = {}
+    if measured:
+        rows = {row["run_id"]: row for row in stored.get("trials", ())}
     scheduled = scheduled.in_order_of(rows)
     document = scheduled.to_dict()
     planned = {row["run_id"] for row in document["trials"]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 from rich.console import Console, Group, RenderableType
@@ -25,51 +25,51 @@ VERDICT_ORDER = (
     "equivalent",
 )
 """Verdicts in the order of the rows."""
-
-
 _VERDICT = " "
 """The head of the verdicts, which need none."""
-_WRAPPED = ("", "limited by")
-_WORDS = (*_WRAPPED, _VERDICT)
+_WORDS = ("", _VERDICT, "limited by")
 """Heads of columns that are no numbers."""
 
 
 def text(blocks: Iterable[RenderableType], width: int | None = None) -> str:
     """Return blocks as text, an empty line between them; `width` None: that of the terminal."""
-    file = io.StringIO()
-    width = width or Console().width
     console = Console(
-        file=file, width=width, markup=False, highlight=False, emoji=False, no_color=True
+        file=io.StringIO(),
+        width=width or Console().width,
+        markup=False,
+        highlight=False,
+        emoji=False,
+        no_color=True,
     )
-    for number, block in enumerate(blocks):
-        if number:
+    with console.capture() as captured:
+        for block in blocks:
+            console.print(block)
             console.print()
-        console.print(block)
-    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+    return "\n".join(line.rstrip() for line in captured.get().rstrip().splitlines())
 
 
-def _grid(rows: Sequence[Mapping[str, str]]) -> RenderableType:
+def _grid(rows: Sequence[Mapping[Any, str]]) -> RenderableType:
     """Return a table of rows that have the same heads; columns without content are left out."""
     table = Table(box=None, pad_edge=False)
-    heads = [head for head in rows[0] if any(row[head].strip("–") for row in rows)]
-    for head in heads:
+    cells = pd.DataFrame(rows).map(visible)
+    cells = cells.loc[:, ~cells.isin(["", "–"]).all()]
+    for head in cells:
         justify: Literal["left", "right"] = "left" if head in _WORDS else "right"
-        table.add_column(head, justify=justify, no_wrap=head not in _WRAPPED)
-    for row in rows:
-        table.add_row(*(visible(row[head]) for head in heads))
+        # the widest columns take several lines first; a word is never cut off
+        table.add_column(str(head), justify=justify, overflow="fold")
+    for row in cells.itertuples(index=False):
+        table.add_row(*row)
     return Padding(table, (0, 0, 0, 2))
 
 
 def levels_block(levels: pd.DataFrame) -> RenderableType:
     """Return the level of each condition, as `netperf_lib.levels` has them."""
+    counts = [name for name in ("n", "failed", "missing") if levels[name].any()]
     rows = []
     for name, level in levels.iterrows():
-        cells = {"": str(name)}
-        for count in ("n", "failed", "missing"):
-            cells[count] = str(level[count]) if levels[count].any() else ""
+        cells = {"": str(name)} | level[counts].map(str).to_dict()
         for figure in ("median", "low", "high"):
-            value = None if pd.isna(level[figure]) else level[figure]
-            cells[figure] = format_value(value, level["unit"])
+            cells[figure] = format_value(level[figure], level["unit"])
         rows.append(cells)
     return Group(quantity(levels["metric"].iloc[0]), _grid(rows))
 
@@ -85,54 +85,50 @@ def verdict_blocks(family: Family, *, two: bool = False) -> list[RenderableType]
     for c in sorted(family, key=lambda c: VERDICT_ORDER.index(c.verdict)):
         groups.setdefault((c.metric, "" if two else c.context), []).append(c)
     for (metric, context), comparisons in groups.items():
-        heading = quantity(metric) + (f": {context}" if context else "")
-        sizes = {size(c, before_first=two) for c in comparisons}
+        heading = quantity(metric)
+        if context:
+            heading += f": {context}"
+        rows = [_row(c, footnotes, two=two) for c in comparisons]
+        sizes = {row["n"] for row in rows}
         if len(sizes) == 1:
             heading += f", n = {sizes.pop()}"
-        table = _table(comparisons, footnotes, two=two, sized=bool(sizes))
-        blocks.append(Group(visible(heading), table))
+            rows = [row | {"n": ""} for row in rows]
+        blocks.append(Group(visible(heading), _grid(rows)))
     notes = [f"[{number}] {note}" for note, number in footnotes.items()]
     blocks.append(visible("\n".join([*notes, *family.warnings, family.note])))
     return blocks
 
 
-def _table(
-    comparisons: list[Comparison],
-    footnotes: dict[str, int],
-    *,
-    two: bool,
-    sized: bool,
-) -> RenderableType:
-    """Return a row a comparison, and number its notes."""
-    heads = ["before", "after"] if two else ["condition", "baseline"]
-    # both medians, the number of runs and the limits have one order
-    order = -1 if two else 1
-    rows = []
-    for c in comparisons:
-        verdict = UNDECIDED.get(c.verdict, str(c.verdict))
-        numbers = [footnotes.setdefault(n, len(footnotes) + 1) for n in _notes(c)]
-        if numbers:
-            verdict += f" [{', '.join(map(str, numbers))}]"
-        unit = METRICS[c.metric].unit if c.metric in METRICS else ""
-        first, second = c.medians
-        baseline = second if c.threshold is None else c.threshold
-        medians = [format_value(v, unit) for v in (first, baseline)]
-        limits = dict.fromkeys(limit for limit in c.limited_by[::order] if limit)
-        cells = {"": c.context if two else " / ".join(c.names)}
-        cells |= zip(heads, medians[::order], strict=True)
-        cells |= {"change": _change(c), _VERDICT: verdict}
-        cells["n"] = size(c, before_first=two) if sized else ""
-        cells["limited by"] = " / ".join(limits) if {*limits} - {UNKNOWN} else ""
-        rows.append(cells)
-    return _grid(rows)
-
-
-def _notes(c: Comparison) -> list[str]:
-    """Return why a comparison is not decided, and what is uncertain about it."""
-    reason = c.reason
-    if c.more_rounds:
-        reason = f"about {c.more_rounds} more {c.counted}s would decide it"
-    return [*([reason] if reason and c.verdict in UNDECIDED else []), *c.warnings]
+def _row(c: Comparison, footnotes: dict[str, int], *, two: bool) -> dict[str, str]:
+    """Return the cells of a comparison by their heads, and add its notes to the footnotes."""
+    unit = METRICS[c.metric].unit if c.metric in METRICS else ""
+    first, second = c.medians
+    if c.threshold is not None:
+        second = c.threshold
+    values = [format_value(first, unit), format_value(second, unit)]
+    limits = [limit for limit in c.limited_by if limit]
+    name, heads = " / ".join(c.names), ["condition", "baseline"]
+    if two:
+        name, heads = c.context, ["before", "after"]
+        values.reverse()
+        limits.reverse()
+    if {*limits} <= {UNKNOWN}:
+        limits = []
+    notes = [*c.warnings]
+    if c.verdict in UNDECIDED:
+        more = f"about {c.more_rounds} more {c.counted}s would decide it"
+        notes.insert(0, more if c.more_rounds else c.reason)
+    numbers = [footnotes.setdefault(n, len(footnotes) + 1) for n in notes if n]
+    verdict = UNDECIDED.get(c.verdict, str(c.verdict))
+    return {
+        "": name,
+        heads[0]: values[0],
+        heads[1]: values[1],
+        "change": _change(c),
+        _VERDICT: f"{verdict} {numbers or ''}",
+        "n": size(c, before_first=two),
+        "limited by": " / ".join(dict.fromkeys(limits)),
+    }
 
 
 def _change(c: Comparison) -> str:
@@ -140,3 +136,19 @@ def _change(c: Comparison) -> str:
     interval = span(c.ratio, c.low, c.high, short=True).strip("–")
     is_open = c.verdict in (*UNDECIDED, "exploratory")
     return interval if is_open and interval else effect(c.ratio)
+
+
+def compared(
+    family: Family,
+    *,
+    lead: Sequence[str] = (),
+    levels: pd.DataFrame | None = None,
+    two: bool = False,
+) -> str:
+    """Return what `npl compare` prints: what page one says, levels, and verdicts."""
+    blocks: list[RenderableType] = []
+    if lead:
+        blocks.append(visible("\n".join(lead)))
+    if levels is not None:
+        blocks.append(levels_block(levels))
+    return text([*blocks, *verdict_blocks(family, two=two)])

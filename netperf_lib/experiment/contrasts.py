@@ -124,7 +124,10 @@ def _others(name: str, rows: Sequence[_Row]) -> list[str]:
     columns = _factors(rows)
     # properties of the pairs vary with the placement, and hosts with everything else
     ignored = {name, "duration_s", "omit_s"}
-    ignored |= {"placement"} if name in _HOSTS else _HOSTS
+    if name in _HOSTS:
+        ignored.add("placement")
+    else:
+        ignored |= _HOSTS
     if name == "placement":
         ignored |= {"gateway_sku", *(set(columns) - FACTORS.keys())}
     others = []

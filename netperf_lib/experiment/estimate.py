@@ -123,8 +123,9 @@ class Preview:
         lines = [f"{e.name}: {e.title}".removesuffix(": "), self._trials()]
         lines.append(f"about {clock(duration_s(plan))} of measuring, seed {plan.seed}")
         if total := sum(traffic(plan).values()):
-            digits = 0 if total > 1e10 else 3
-            words = f"up to {total / 1e9:,.{digits}f} GB of traffic"
+            words = f"up to {total / 1e9:,.3f} GB of traffic"
+            if total > 1e10:
+                words = f"up to {total / 1e9:,.0f} GB of traffic"
             if not all(t.advertised_bps for t in plan.trials):
                 words += f", without a declared bandwidth {ASSUMED}"
             lines.append(words)
@@ -145,8 +146,10 @@ class Preview:
         words += f"{plural(plan.conditions, 'condition')} × {plural(e.rounds, 'round')}"
         if e.deployments > 1:
             words += f" × {e.deployments} deployments"
-        if leading:
-            words += f", and {leading} that {'leads' if leading == 1 else 'lead'}"
+        if leading == 1:
+            words += ", and 1 that leads"
+        elif leading:
+            words += f", and {leading} that lead"
         return words
 
 

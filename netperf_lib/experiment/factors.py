@@ -15,7 +15,6 @@ they do not, they are another possible explanation for a difference.
 from __future__ import annotations
 
 import ipaddress
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -127,8 +126,7 @@ class Factor:
             return level
         if self.unit:
             return format_value(level, self.unit)
-        whole = isinstance(level, float) and level.is_integer()
-        return f"{level:.0f}" if whole else str(level)
+        return str(level).removesuffix(".0")
 
     def cast(self, level: Any) -> Level:
         """Convert a level to the type of this factor.
@@ -166,10 +164,11 @@ class Factor:
         if level is None:
             return (0,)
         if self.order:
-            place = self.order.index(level) if level in self.order else len(self.order)
+            place = (*self.order, level).index(level)
             return (1, place, _natural(level))
-        rate = read_rate(level) if self._is_rate else None
-        return (1, *_natural(level if rate is None else rate))
+        if self._is_rate and (rate := read_rate(level)) is not None:
+            level = rate
+        return (1, *_natural(level))
 
 
 def _natural(level: Level) -> tuple[Any, ...]:
@@ -204,9 +203,9 @@ def _rate_level(bps: float) -> str:
 
 def _bitrate(level: Any) -> str:
     rate = read_rate(level)
-    if rate == 0:
-        return "unlimited bitrate"
-    return f"bitrate {level if rate is None else format_value(rate, 'bps')}"
+    if rate is None:
+        return f"bitrate {level}"
+    return f"bitrate {format_value(rate, 'bps')}" if rate else "unlimited bitrate"
 
 
 def _streams(level: Any) -> str:
@@ -482,9 +481,12 @@ def plain(level: Any) -> Level:
 
     Numpy scalars are unpacked, and any missing value becomes None.
     """
-    value: object = level.item() if getattr(level, "ndim", None) == 0 else level
-    if isinstance(value, float):
-        return None if math.isnan(value) else value
+    value: object = level
+    if getattr(level, "ndim", None) == 0:
+        value = level.item()
     if value is None or isinstance(value, str | int):
         return value
-    return None if str(value) in ("<NA>", "NaT") else str(value)
+    text = str(value)
+    if text in ("nan", "<NA>", "NaT"):
+        return None
+    return value if isinstance(value, float) else text

@@ -174,16 +174,18 @@ class TestSpec(_Declared):
     @model_validator(mode="before")
     @classmethod
     def _named_options(cls, values: Any) -> Any:
-        inside = values.get("options", {}) if isinstance(values, Mapping) else None
-        if not isinstance(inside, Mapping):
+        if not isinstance(values, Mapping):
             return values
-        others, options = dict(values), {**inside}
+        if not isinstance(values.get("options", {}), Mapping):
+            return values
+        others, options = dict(values), dict(values.get("options", {}))
         for name in values.keys() & OPTIONS.keys():
             if name in options:
                 raise ValueError(f"{name} stands in options and beside them; keep one")
             options[name] = others.pop(name)
-        lists = {n: tuple(v) for n, v in options.items() if isinstance(v, list)}
-        return {**others, "options": options | lists} if options else others
+        if options:
+            others["options"] = options
+        return others
 
 
 Margin = Annotated[float, _quantity("ratio"), Field(gt=0, lt=1)]
@@ -311,15 +313,23 @@ class Experiment(_Declared):
         sizes in ``hosts.options.bandwidth_mbps``.
         """
         declared = pair.bandwidth_mbps or self.bandwidth_mbps
-        options = self.hosts.options
-        if declared is None and (sizes := as_mapping(options.get("bandwidth_mbps"))):
-            hosts = {**as_mapping(options.get("hosts")), **as_mapping(options.get("vms"))}
-            both = [as_mapping(hosts.get(host)) for host in (pair.client, pair.server)]
-            names = [own.get("vm_size") or options.get("vm_size") for own in both]
-            speeds: list[Any] = [sizes.get(str(name)) for name in names]
-            if all(isinstance(n, int | float) and n > 0 for n in speeds):
-                declared = float(min(speeds))
+        if declared is None:
+            declared = self._bandwidth_of_sizes(pair)
         return None if declared is None else declared * 1e6
+
+    def _bandwidth_of_sizes(self, pair: Pair) -> float | None:
+        """Return the bandwidth in Mbit/s of the smaller VM of a pair, if both are declared."""
+        options = self.hosts.options
+        known = as_mapping(options.get("bandwidth_mbps"))
+        hosts = {**as_mapping(options.get("hosts")), **as_mapping(options.get("vms"))}
+        speeds = []
+        for name in (pair.client, pair.server):
+            size = as_mapping(hosts.get(name)).get("vm_size") or options.get("vm_size")
+            speed = known.get(str(size))
+            if not isinstance(speed, int | float) or speed <= 0:
+                return None
+            speeds.append(float(speed))
+        return min(speeds)
 
     @field_validator("pairs", "tests")
     @classmethod  # imported runs were not scheduled here
@@ -362,8 +372,8 @@ class Trial:
         """
         digest = hashlib.blake2s(repr(self.condition).encode(), digest_size=4).hexdigest()
         place = f"d{self.deployment:02d}-r{self.round:03d}"
-        what = f"{self.test.tool}-{self.test.test}-{self.pair.placement}-{digest}"
-        return f"{place}-{what}{'-lead' if self.leading else ''}"
+        name = f"{place}-{self.test.tool}-{self.test.test}-{self.pair.placement}-{digest}"
+        return f"{name}-lead" if self.leading else name
 
     @property
     def requested_buffer_bytes(self) -> int | None:

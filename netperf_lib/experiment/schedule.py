@@ -179,7 +179,9 @@ def _chained(names: Sequence[str], rounds: int, key: str) -> Iterator[list[str]]
     After the first condition the order is random: of several that are drawn, the one that is best
     balanced with those before, in what follows what and in the positions.
     """
-    met: Counter[tuple[str | int, str]] = Counter()
+    if not names:  # imported runs were not scheduled here
+        return
+    met: Counter[tuple[object, str]] = Counter()
     last = ""
     for number in range(1, rounds + 1):
         candidates = []

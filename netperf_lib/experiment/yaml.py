@@ -167,7 +167,8 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """Return the next node; `index` is the number of an item, or the key of a value."""
-        event, outer = self.peek_event(), self.place
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        outer = self.place
         mark = event.start_mark
         for words in _refusals(event, len(outer)):
             self.refuse(mark, words)

@@ -10,9 +10,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netperf_lib import hosts
 from netperf_lib.errors import ExperimentError
-from netperf_lib.experiment.model import Experiment, HostsSpec
+from netperf_lib.experiment.model import Experiment
 from netperf_lib.experiment.schedule import schedule
 from netperf_lib.experiment.yaml import load_experiment, read_experiment
 
@@ -342,11 +341,6 @@ def test_shell_syntax_in_any_text_is_refused_or_stays_one_literal_argument(
         commands = tool(trial.test.tool).commands(trial.request, "192.0.2.1", 20_000)
         for word in (*commands.client, *(commands.server or ())):
             assert word == HOSTILE or "pwned" not in word
-
-
-def test_the_sources_that_may_be_declared_are_those_that_there_are():
-    declared = HostsSpec.model_json_schema()["properties"]["source"]["enum"]
-    assert set(declared) == {*hosts.SOURCES, "imported"}
 
 
 @pytest.mark.parametrize(
