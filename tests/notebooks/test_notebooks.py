@@ -181,6 +181,21 @@ def test_no_page_ends_early_and_no_heading_stands_alone(reports):
         )
 
 
+def shown_raw(book):
+    """Return what a table outside of details shows as a machine has it."""
+    open_cells = [c for c in code(book) if "detail" not in c.metadata.get("tags", [])]
+    outputs = [output for cell in open_cells for output in cell.outputs]
+    pages = " ".join(output.get("data", {}).get("text/html", "") for output in outputs)
+    words = re.sub(r"(?s)<style.*?</style>|<[^>]+>", " ", pages)
+    return re.findall(rf"{RAW}|NaT|\d\.\d{{4,}}|(?:client|server)_\w+|\bunit\b", words)
+
+
+@pytest.mark.parametrize("name", [n for n in notebooks() if n != "published"])
+def test_a_table_of_a_page_is_for_people(name):
+    """Of published figures the rows are shown as they are; their page is in no report."""
+    assert shown_raw(reference.FOLDER / f"{name}.ipynb") == []
+
+
 # -- parameters ------------------------------------------------------------------------------------
 
 
