@@ -58,11 +58,9 @@ class Cover:
 def cover(data: Results) -> Cover:
     """Return what a report is based on."""
     known, started = data.origin, measurement(data).runs["started_utc"].dropna()
-    date = Cover.date
+    facts, date = _facts(data), Cover.date
     if len(started):
         date = started.max().floor("s").to_pydatetime()
-    facts = _facts(data)
-    if len(started):
         days = started.agg(["min", "max"]).dt.strftime("%d %b %Y")
         facts["Measured"] = " – ".join(days.unique())
     return Cover(
@@ -83,11 +81,8 @@ def root_of(data: Results) -> str:
 
 def _some(runs: pd.DataFrame, *columns: str) -> str:
     """The first distinct values of some columns."""
-    known: set[str] = set()
-    for column in columns:
-        if column in runs:
-            known.update(runs[column].dropna().astype(str))
-    values = sorted(known)
+    cells = runs.reindex(columns=columns).melt()["value"].dropna()
+    values = sorted(set(cells.astype(str)))
     words = ", ".join(values[:MAX_VALUES])
     more = len(values) - MAX_VALUES
     return f"{words} and {more} more" if more > 0 else words
@@ -131,9 +126,10 @@ def _facts(data: Results) -> dict[str, str]:
 def _provenance(data: Results) -> str:
     """How the report was made: data, hosts, tools, seed, versions, digest."""
     runs, folder = measurement(data).runs, folder_of(data)
-    seed = None
+    plan = None
     if folder and data.origin.source != "imported":
-        seed = (read_plan(folder) or {}).get("seed")
+        plan = read_plan(folder)
+    seed = (plan or {}).get("seed")
     versions = runs["tool_version"].astype(object).fillna("")
     versions = runs["tool"].str.cat(versions, " ").str.strip()
     software = [f"{name} {importlib.metadata.version(name)}" for name in SOFTWARE]

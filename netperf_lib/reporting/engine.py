@@ -1,7 +1,7 @@
 """Notebooks with papermill's parameters, each in a process of its own that starts at once.
 
 One process imports what notebooks import, and every notebook runs in a copy of it (a fork): its
-names are its own, and nothing is imported twice. Jobs are lines of JSON on standard input; how
+names are its own, and nothing is imported twice. The jobs are a line of JSON on standard input; how
 each ended is a line on standard output. When the input ends, so do all of these processes.
 """
 
@@ -12,6 +12,8 @@ import json
 import os
 import signal
 import sys
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
@@ -31,29 +33,33 @@ from ..data.files import write
 from ..errors import NothingToReport
 from ..plots.figure import STYLE
 
+AT_ONCE = 2
+"""Notebooks that are executed at the same time."""
 ENDS = (NothingToReport.__name__, SystemExit.__name__)
 """Errors that end a notebook without a failure: it says itself why, or how far it came."""
-LINE = 3000
-"""Characters of a message: a pipe takes so much in one piece."""
 
 
 def _shown_as_people_read(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1e6 else f"{value:.6g}"
 
 
+# -- a cell and what it shows ----------------------------------------------------------------------
+
+
 class Shell(InteractiveShell):
     """What executes cells; the outputs of the current one are in `outputs`."""
 
     outputs: list[NotebookNode]
-    number: int | None = None
-    """That of the current cell."""
+
+    def keep(self, kind: str, **content: Any) -> None:
+        """Keep an output of the current cell."""
+        self.outputs.append(new_output(kind, **content))  # type: ignore[no-untyped-call]
 
     def enable_gui(self, gui: Any = None) -> None:
         """Do nothing: figures are shown inline."""
 
     def _showtraceback(self, etype: Any, evalue: Any, stb: Any) -> None:
-        error = {"ename": etype.__name__, "evalue": str(evalue), "traceback": list(stb)}
-        self.outputs.append(_output("error", **error))
+        self.keep("error", ename=etype.__name__, evalue=str(evalue), traceback=list(stb))
 
 
 class Publisher(DisplayPublisher):
@@ -61,8 +67,7 @@ class Publisher(DisplayPublisher):
 
     def publish(self, data: Any, metadata: Any = None, **_: Any) -> None:  # type: ignore[override]
         """Keep a display."""
-        shown = _output("display_data", data=data, metadata=metadata or {})
-        Shell.instance().outputs.append(shown)
+        self.shell.keep("display_data", data=data, metadata=metadata or {})
 
 
 class Hook(DisplayHook):
@@ -73,10 +78,8 @@ class Hook(DisplayHook):
 
     def write_format_data(self, format_dict: Any, md_dict: Any = None) -> None:
         """Keep a value."""
-        shell = Shell.instance()
         shown = {"data": format_dict, "metadata": md_dict or {}}
-        result = _output("execute_result", execution_count=shell.number, **shown)
-        shell.outputs.append(result)
+        self.shell.keep("execute_result", execution_count=self.prompt_count, **shown)
 
     def finish_displayhook(self) -> None:
         """Write no line after it."""
@@ -85,8 +88,8 @@ class Hook(DisplayHook):
 class Printed(io.TextIOBase):
     """A stream of the cell, which keeps what is printed in its order."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, shell: Shell, name: str) -> None:
+        self.shell, self.name = shell, name
 
     def writable(self) -> bool:
         """Return that it takes text."""
@@ -94,35 +97,11 @@ class Printed(io.TextIOBase):
 
     def write(self, text: str) -> int:
         """Keep a text; what follows on the same stream continues it."""
-        outputs = Shell.instance().outputs
+        outputs = self.shell.outputs
         if not (outputs and outputs[-1].get("name") == self.name):
-            outputs.append(_output("stream", name=self.name, text=""))
+            self.shell.keep("stream", name=self.name, text="")
         outputs[-1].text += text
         return len(text)
-
-
-def _output(kind: str, **content: Any) -> NotebookNode:
-    return new_output(kind, **content)  # type: ignore[no-untyped-call,no-any-return]
-
-
-def _run(book: NotebookNode) -> str | None:
-    """Execute cells until one fails; return what went wrong, None if nothing did."""
-    shell = _new_shell()
-    code = [cell for cell in book.cells if cell.cell_type == "code"]
-    for cell in code:  # what an earlier execution left
-        cell.execution_count, cell.outputs = None, []
-    for cell in code:
-        if not cell.source.strip():
-            continue
-        shell.outputs = cell.outputs
-        number = cell.execution_count = shell.number = shell.execution_count
-        if shell.run_cell(cell.source, store_history=True).success:
-            continue
-        [error] = [one for one in cell.outputs if one.output_type == "error"]
-        if error.ename in ENDS:
-            return None
-        return f"cell {number} failed: {error.ename}: {' '.join(error.evalue.split())}"
-    return None
 
 
 def _new_shell() -> Any:
@@ -134,48 +113,59 @@ def _new_shell() -> Any:
     shell: Any = Shell.instance(config=config, colors="NoColor")
     shell.outputs = []
     shell.system = shell.system_piped
-    sys.stdout, sys.stderr = Printed("stdout"), Printed("stderr")
+    sys.stdout, sys.stderr = Printed(shell, "stdout"), Printed(shell, "stderr")
     return shell
 
 
-def _execute(job: dict[str, Any]) -> str | None:
-    """Execute a notebook and write it whole; return what went wrong, None if nothing did."""
-    notebook, executed = Path(job["notebook"]), Path(job["executed"])
+def _run(book: NotebookNode) -> str:
+    """Execute cells until one fails; return what went wrong, empty if nothing did."""
+    shell = _new_shell()
+    code = [cell for cell in book.cells if cell.cell_type == "code"]
+    for cell in code:  # what an earlier execution left
+        cell.execution_count, cell.outputs = None, []
+    for cell in code:
+        if not cell.source.strip():
+            continue
+        shell.outputs = cell.outputs
+        cell.execution_count = shell.execution_count
+        if shell.run_cell(cell.source, store_history=True).success:
+            continue
+        [error] = [one for one in cell.outputs if one.output_type == "error"]
+        if error.ename in ENDS:
+            return ""
+        words = " ".join(error.evalue.split())
+        return f"cell {cell.execution_count} failed: {error.ename}: {words}"
+    return ""
+
+
+# -- a notebook in its process ---------------------------------------------------------------------
+
+
+def _executed(job: dict[str, Any]) -> str:
+    """Execute a notebook and write it whole; return what went wrong, empty if nothing did."""
     if job["folder"]:
         os.chdir(job["folder"])
         sys.path.insert(0, job["folder"])
     np.random.seed(0)  # noqa: NPY002  # of seaborn's jitter: the same data give the same pages
     load: Any = load_notebook_node  # without types
     parameterize: Any = parameterize_notebook
-    book = load(str(notebook))
+    book = load(job["notebook"])
     if job["parameters"]:
         kernel = {"kernel_name": "python3", "language": "python"}
         book = parameterize(book, job["parameters"], **kernel)
     error = _run(book)
-    write(executed, writes(book).encode(), durable=False)  # type: ignore[no-untyped-call]
+    text: str = writes(book)  # type: ignore[no-untyped-call]
+    write(Path(job["executed"]), text.encode(), durable=False)
     return error
 
 
-def _child(job: dict[str, Any], replies: int) -> None:
-    """Execute a notebook in this copy of the process, and end it."""
-    code = 1
+def _work(job: dict[str, Any], answer: Connection) -> None:
+    """Execute a notebook in this copy of the process, and say how that ended."""
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     try:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-        os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-        try:
-            error = _execute(job)
-        except OSError as failed:  # of a full disk
-            error = " ".join(str(failed).split())
-        _reply(replies, job["key"], error)
-        code = 0
-    finally:
-        os._exit(code)
-
-
-def _reply(replies: int, key: str, error: str | None) -> None:
-    words = json.dumps({"key": key, "error": error and error[:LINE]})
-    os.write(replies, f"{words}\n".encode())
+        answer.send(_executed(job))
+    except OSError as failed:  # of a full disk
+        answer.send(" ".join(str(failed).split()))
 
 
 def _prepare() -> None:
@@ -192,29 +182,31 @@ def _prepare() -> None:
 
 
 def serve() -> None:
-    """Execute jobs until there are no more to come."""
-    replies = os.dup(1)
+    """Execute the jobs of standard input; write the key and the error of each as it ends."""
+    replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no reply
-    running: dict[int, str] = {}
-
-    def ended(*_: Any) -> None:
-        for pid in list(running):
-            found, status = os.waitpid(pid, os.WNOHANG)
-            if found and (key := running.pop(pid)) and status:
-                code = os.waitstatus_to_exitcode(status)
-                _reply(replies, key, f"its process died (exit code {code})")
-
     _prepare()
-    signal.signal(signal.SIGCHLD, ended)
-    for line in sys.stdin:
-        job = json.loads(line)
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-        pid = os.fork()
-        if not pid:
-            _child(job, replies)
-        running[pid] = job["key"]
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-    os.killpg(0, signal.SIGKILL)
+    waiting = json.loads(sys.stdin.readline() or "[]")
+    context = get_context("fork")
+    running: dict[Any, Any] = {}
+    while waiting or running:
+        while waiting and len(running) < AT_ONCE:
+            job = waiting.pop(0)
+            answer, theirs = context.Pipe(duplex=False)
+            process = context.Process(target=_work, args=(job, theirs))
+            process.start()
+            theirs.close()  # so that the answer ends with the process
+            running[answer] = job["key"], process
+        for ready in wait([sys.stdin, *running]):
+            if ready is sys.stdin:  # the report has ended
+                os.killpg(0, signal.SIGKILL)
+            key, process = running.pop(ready)
+            try:
+                error = ready.recv()
+            except EOFError:
+                process.join()
+                error = f"its process died (exit code {process.exitcode})"
+            print(json.dumps([key, error]), file=replies, flush=True)
 
 
 if __name__ == "__main__":

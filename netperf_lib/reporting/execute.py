@@ -125,40 +125,7 @@ def _pages(
     return pages
 
 
-def _planned(
-    place: Places, chosen: Sequence[PathLike] | None, given: Mapping[str, Any]
-) -> tuple[str | list[str], Path, dict[str, Path], dict[str, Page]]:
-    """Return where the data are, where their reports go, the notebooks, and their pages."""
-    from ..analysis.contents import Page, pages, pages_of_several
-    from ..data.declaration import last_set_aside
-    from ..data.door import read
-    from ..data.ingest import current
-    from ..data.layout import experiment_folders
-
-    possible: list[Page] = []
-    location: str | list[str]
-    data, *others = experiment_folders(place)
-    if others:
-        location = list(map(str, [data, *others]))
-        folder = report_folder(str(data.parent), "several")
-        possible = [] if chosen else pages_of_several([data, *others])
-    else:
-        location = str(data)
-        folder = report_folder(location, data.name)
-        if folder.is_relative_to(data):
-            current(data, "runs")
-        possible = [] if chosen else pages(read(location))
-        if possible and (before := last_set_aside(data)):
-            possible.append(Page("before-after", {"before": before}))
-    wanted = chosen or [page.notebook for page in possible]
-    books = dict(_book(os.fspath(name)) for name in wanted)
-    return location, folder, books, _pages(possible, books, given)
-
-
 # -- making ----------------------------------------------------------------------------------------
-
-AT_ONCE = 2
-"""Notebooks that are executed at the same time."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +142,8 @@ class Job:
         Its parameters.
     folder : str
         The working directory of a notebook of the user's own; empty for those of the library.
+    chapter, title : str
+        Name of the notebook, and the heading of the page if it is not that of the notebook.
     """
 
     key: str
@@ -182,6 +151,54 @@ class Job:
     executed: str
     parameters: dict[str, Any] = field(default_factory=dict)
     folder: str = ""
+    chapter: str = ""
+    title: str = ""
+
+
+def _planned(
+    place: Places, chosen: Sequence[PathLike] | None, given: Mapping[str, Any]
+) -> tuple[str | list[str], Path, list[Job]]:
+    """Return where the data are, where their reports go, and the pages of these."""
+    from ..analysis.contents import Page, pages, pages_of_several
+    from ..data.declaration import last_set_aside
+    from ..data.door import read
+    from ..data.files import own_path
+    from ..data.ingest import current
+    from ..data.layout import experiment_folders
+
+    possible: list[Page] = []
+    data, *others = experiment_folders(place)
+    location = [str(data), *map(str, others)] if others else str(data)
+    if others:
+        folder = report_folder(str(data.parent), "several")
+        if not chosen:
+            possible = pages_of_several([data, *others])
+    else:
+        folder = report_folder(str(data), data.name)
+        if folder.is_relative_to(data):
+            current(data, "runs")
+        if not chosen:
+            possible = pages(read(str(data)))
+            before = last_set_aside(data)
+            if possible and before:
+                possible.append(Page("before-after", {"before": before}))
+    wanted = chosen or [page.notebook for page in possible]
+    books = dict(_book(os.fspath(name)) for name in wanted)
+    jobs = []
+    for key, page in _pages(possible, books, given).items():
+        book = books[page.notebook]
+        jobs.append(
+            Job(
+                key,
+                str(book),
+                str(own_path(folder, f"{key}.ipynb")),
+                page.parameters | {"experiment": location},
+                "" if book.parent == shipped("notebooks") else str(book.parent),
+                page.notebook,
+                page.title,
+            )
+        )
+    return location, folder, jobs
 
 
 class Notebooks:
@@ -206,24 +223,20 @@ class Notebooks:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.communicate()
 
-    def executed(self, jobs: Iterable[Job]) -> Iterator[tuple[str, str]]:
+    def executed(self, jobs: Sequence[Job]) -> Iterator[tuple[str, str]]:
         """Execute notebooks; yield the key of each when it is done, and what went wrong."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        waiting = list(jobs)
-        running: set[str] = set()
-        while waiting or running:
-            while waiting and len(running) < AT_ONCE:
-                job = waiting.pop(0)
-                running.add(job.key)
-                self._process.stdin.write(f"{json.dumps(asdict(job))}\n".encode())
-                self._process.stdin.flush()
+        self._process.stdin.write(
+            f"{json.dumps([asdict(job) for job in jobs])}\n".encode()
+        )
+        self._process.stdin.flush()
+        for _ in jobs:
             line = self._process.stdout.readline()
             if not line:
                 raise ReportError("the process that executes notebooks ended")
-            reply = json.loads(line)
-            running.remove(reply["key"])
-            yield reply["key"], reply["error"] or ""
+            key, error = json.loads(line)
+            yield key, error
 
 
 def report(
@@ -277,34 +290,21 @@ def report(
         needed = pip_install(shlex.quote("netperf_lib[report]"))
         raise UsageError(f"reports need papermill: {needed}")
     say = progress or (lambda *_: None)
+    errors: dict[str, str] = {}
     with Notebooks() as processes:
-        location, folder, books, pages = _planned(
-            experiment_path, notebooks, parameters or {}
-        )
-        jobs = [
-            _job(key, page, books[page.notebook], folder, location)
-            for key, page in pages.items()
-        ]
+        location, folder, jobs = _planned(experiment_path, notebooks, parameters or {})
         say(0, len(jobs) + 1, jobs[0].key)
-        errors = {}
         for key, error in processes.executed(jobs):
             errors[key] = error
             say(len(errors), len(jobs) + 1, key)
     from .document import combine
 
-    based = _cover(location)
-    documents = {}
-    for job in jobs:
-        part = documents[job.key] = _document(job, errors[job.key], code)
-        part.title = pages[job.key].title or part.title
-        part.notebook = pages[job.key].notebook
-        part.cover = based
+    cover = _cover(location)
+    documents = {job.key: _document(job, errors[job.key], cover, code) for job in jobs}
     whole = {name: combine({name: part}) for name, part in documents.items()}
     if len(documents) > 1:
         whole["report"] = combine(documents)
-    explorer = None
-    if to == "html":
-        explorer = _explorer(location, folder)
+    explorer = _explorer(location, folder) if to == "html" else None
     reports = [
         _write(doc, folder / f"{name}.{to}", explorer) for name, doc in whole.items()
     ]
@@ -317,14 +317,6 @@ def report(
         wrong.reports = reports
         raise wrong
     return reports
-
-
-def _job(key: str, page: Page, book: Path, folder: Path, location: Any) -> Job:
-    from ..data.files import own_path
-
-    own = "" if book.parent == shipped("notebooks") else str(book.parent)
-    executed = str(own_path(folder, f"{key}.ipynb"))
-    return Job(key, str(book), executed, page.parameters | {"experiment": location}, own)
 
 
 def _cover(location: Any) -> Cover:
@@ -347,13 +339,14 @@ def _explorer(location: Any, folder: Path) -> str | None:
         return None
 
 
-def _document(job: Job, error: str, code: bool) -> Document:
+def _document(job: Job, error: str, cover: Cover, code: bool) -> Document:
     """Return the document of an executed notebook, which says how it ended."""
     from .document import document, marked
 
     executed = Path(job.executed)
     book = _read(executed if executed.is_file() else Path(job.notebook))
     made = document(book, name=executed.stem, code=code)
+    made.cover, made.notebook, made.title = cover, job.chapter, job.title or made.title
     left = 0
     for cell in book.cells:
         if cell.cell_type == "code" and cell.source.strip():

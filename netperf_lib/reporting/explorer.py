@@ -112,40 +112,44 @@ def _data(exp: Results) -> dict[str, Any]:
     """Everything that the page shows but the logs."""
     source = measurement(exp)
     runs = source.runs
-    complete = runs[runs["status"] == "ok"]
-    names = [m for m in METRICS if m in runs and complete[m].notna().any()]
+    measured = runs.loc[runs["status"] == "ok"].reindex(columns=list(METRICS))
+    names = list(measured.dropna(axis="columns", how="all"))
     names.sort(key=lambda m: m not in HEADLINES)
-    observed = {m: observe(source, m) for m in names}
-    levels_of: dict[str, list[Any]] = {}
-    for obs in observed.values():
+    observed = [observe(source, m) for m in names]
+    found: dict[str, list[Any]] = {}
+    for obs in observed:
         for f in obs.by:
-            levels_of.setdefault(f, []).extend(obs.conditions[f])
-    levels_of = {f: sort_levels(f, values) for f, values in levels_of.items()}
-    number = {run_id: i for i, run_id in enumerate(runs["run_id"])}
+            found.setdefault(f, []).extend(obs.conditions[f])
+    levels_of = {f: sort_levels(f, values) for f, values in found.items()}
+    number = dict(zip(runs["run_id"], range(len(runs)), strict=True))
+    place = exp.path
+    if Path(place).exists():
+        place = os.path.relpath(place)
     return {
         "name": exp.name,
         "notice": (exp.notice or "").removesuffix(exp.instead or "").strip(),
-        "root": (root_of(exp) or "")[:16],
+        "root": root_of(exp)[:16],
         "lead": lead_paragraph(exp).lines,
-        "path": os.path.relpath(exp.path) if Path(exp.path).exists() else exp.path,
+        "path": place,
         "units": WRITTEN,
-        "factors": [_factor(f, values) for f, values in levels_of.items()],
-        "metrics": [_metric(obs, levels_of, number) for obs in observed.values()],
+        "factors": list(map(_factor, levels_of, levels_of.values())),
+        "metrics": [_metric(obs, levels_of, number) for obs in observed],
         "runs": {
             "id": list(runs["run_id"]),
-            "round": [plain(r) for r in runs["round"]],
-            "utc": [str(t)[:19] for t in runs["started_utc"]],
+            "round": list(map(plain, runs["round"])),
+            "utc": list(runs["started_utc"].astype(str).str[:19]),
         },
     }
 
 
 def _factor(name: str, values: Sequence[Any]) -> dict[str, Any]:
+    looks = colours(list(map(str, values))).values()
     return {
         "name": name,
         "label": factor(name).label or name.replace("_", " "),
         "levels": values,
-        "words": [factor(name).level_words(v) for v in values],
-        "colours": [colour for colour, _ in colours([str(v) for v in values]).values()],
+        "words": list(map(factor(name).level_words, values)),
+        "colours": [colour for colour, _ in looks],
     }
 
 
@@ -155,25 +159,28 @@ def _metric(
     """A metric: its conditions with their levels, and every run of them in the order of time."""
     metric = METRICS[obs.metric]
     measured = obs.table.dropna(subset=["run_id"]).sort_values(["replicate", "round"])
-    held = of_conditions(obs)["cause"]
+    causes = of_conditions(obs)["cause"]
     conditions = []
     for name, row in levels(obs).iterrows():
-        seen = measured[measured["condition"] == name]
-        at = obs.conditions.loc[str(name)]
-        conditions.append(
-            {
-                "name": str(name),
-                "levels": [levels_of[f].index(plain(at[f])) for f in obs.by],
-                **{k: int(row[k]) for k in ("n", "failed", "missing")},
-                **{k: _digits(row[k]) for k in ("median", "low", "high", "confidence")},
-                "runs": [number[run_id] for run_id in seen["run_id"]],
-                "values": [_digits(v) for v in seen["value"]],
-                "held": held.get(str(name)),
-            }
-        )
+        runs = measured[measured["condition"] == name]
+        condition: dict[str, Any] = {"name": str(name), "levels": []}
+        for f in obs.by:
+            level = plain(obs.conditions.loc[str(name), f])
+            condition["levels"].append(levels_of[f].index(level))
+        for count in ("n", "failed", "missing"):
+            condition[count] = int(row[count])
+        for figure in ("median", "low", "high", "confidence"):
+            condition[figure] = _digits(row[figure])
+        condition["runs"] = [number[run_id] for run_id in runs["run_id"]]
+        condition["values"] = list(map(_digits, runs["value"]))
+        condition["held"] = causes.get(str(name))
+        conditions.append(condition)
     return {
-        **{k: getattr(metric, k) for k in ("name", "label", "unit", "better")},
-        "by": [list(levels_of).index(f) for f in obs.by],
+        "name": metric.name,
+        "label": metric.label,
+        "unit": metric.unit,
+        "better": metric.better,
+        "by": list(map(list(levels_of).index, obs.by)),
         "notes": list(obs.notes),
         "conditions": conditions,
     }
@@ -189,24 +196,22 @@ def _logs(exp: Results, ids: Sequence[str]) -> Iterator[str]:
     stored: dict[str, tuple[RawFolder, Record]] = {}
     for raw in open_raw(exp.own_folder):
         with suppress(*DAMAGED):
-            stored |= {record.run_id: (raw, record) for record in raw.records()[1]}
+            for record in raw.records()[1]:
+                stored[record.run_id] = raw, record
     for run_id in ids:
-        try:
-            raw, record = stored[run_id]
-            file = "client.out" if record.imported is None else next(iter(record.files))
-            first, last = record.log.get("lines") or (1, None)
-            log = read_plain(raw.path.parent, f"{raw.name}/{file}").decode(
-                "utf-8", "replace"
-            )
-            text = "".join(log.splitlines(keepends=True)[first - 1 : last])
-        except (OSError, ValueError, KeyError, TypeError, StoreError):  # others made it
-            text = ""
-        excess = len(text) - LONGEST_LOG
-        yield (
-            text
-            if excess <= 0
-            else f"{text[:LONGEST_LOG]}\n… {excess:,} characters left out …"
-        )
+        text = ""
+        with suppress(OSError, ValueError, KeyError, TypeError, StoreError):  # of others
+            text = _log(*stored[run_id])
+        if excess := max(0, len(text) - LONGEST_LOG):
+            text = f"{text[:LONGEST_LOG]}\n… {excess:,} characters left out …"
+        yield text
+
+
+def _log(raw: RawFolder, record: Record) -> str:
+    file = "client.out" if record.imported is None else next(iter(record.files))
+    first, last = record.log.get("lines") or (1, None)
+    whole = read_plain(raw.path.parent, f"{raw.name}/{file}").decode("utf-8", "replace")
+    return "".join(whole.splitlines(keepends=True)[first - 1 : last])
 
 
 def _as_json(value: Any) -> str:
@@ -221,9 +226,8 @@ def _digest(text: str) -> str:
 
 def _page(data: dict[str, Any], logs: Iterable[str]) -> str:
     """The page; data and logs are blocks of JSON in it, the logs packed."""
-    style, script = (
-        (TEMPLATES / f"explorer.{kind}").read_text("utf-8") for kind in ("css", "js")
-    )
+    style = (TEMPLATES / "explorer.css").read_text("utf-8")
+    script = (TEMPLATES / "explorer.js").read_text("utf-8")
     packed = gzip.compress(_as_json(list(logs)).encode(), 9, mtime=0)
     values = {
         "script_digest": _digest(script),
