@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,8 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from ..analysis.compare import compare
 from ..analysis.verdicts import Comparison, Family, confidences
-from ..analysis.words import capital, effect, span
-from ..metrics import METRICS, format_value
+from ..analysis.words import capital, effect, span, unit_of
+from ..metrics import format_value
 from .figure import INK, LINE_HEIGHT, MUTE, canvas, each, some
 
 if TYPE_CHECKING:
@@ -37,22 +37,13 @@ OTHER = ("·", "o", MUTE)
 HINT = "Green is better for the user; shaded: the margin of equivalence."
 
 
-def forest(
-    data: Any,
-    metric: str | None = None,
-    *,
-    by: str | Sequence[str] | None = None,
-    where: Mapping[str, Any] | None = None,
-    ax: Axes | None = None,
-) -> Axes:
+def forest(data: Any, *, ax: Axes | None = None) -> Axes:
     """Draw comparisons as rows: both values, the change with interval and margin, and the verdict.
 
     Parameters
     ----------
     data : comparisons, an answer, or what `netperf_lib.compare` takes
-        What to draw.
-    metric, by, where : optional
-        As `netperf_lib.compare` takes them; without them, the declared comparisons.
+        What to draw; of an experiment, its declared comparisons.
     ax : Axes, optional
         Where to draw; default: a new figure with a caption.
 
@@ -68,7 +59,7 @@ def forest(
     data = data.verdicts if hasattr(data, "observations") else data
     several = isinstance(data, list | tuple | Family)
     if not several or not all(isinstance(c, Comparison) for c in data):
-        data = compare(data, metric=metric, by=by, where=where)
+        data = compare(data)
     some(data, "no contrast was declared, and there is nothing to compare")
     rows = _rows(data)
     more = len(data) - len(rows)
@@ -99,11 +90,9 @@ def _rows(comparisons: Iterable[Comparison]) -> pd.DataFrame:
     """What stands in each row, and where: as many rows as a picture has room for."""
     found = []
     for c in comparisons:
-        unit = METRICS[c.metric].unit if c.metric in METRICS else ""
-        medians = [
-            format_value(value, unit) for value in c.medians if math.isfinite(value)
-        ]
-        values = f"{capital(c.quantity)}: {' and '.join(medians)}"
+        known = filter(math.isfinite, c.medians)
+        medians = " and ".join(format_value(value, unit_of(c.metric)) for value in known)
+        values = f"{capital(c.quantity)}: {medians}"
         if c.context:
             values += f" ({c.context})"
         sign, marker, colour = LOOKS.get(c.verdict, OTHER)
@@ -134,14 +123,14 @@ def _rows(comparisons: Iterable[Comparison]) -> pd.DataFrame:
 
 
 def _caption(shown: Sequence[Comparison], more: int) -> str:
-    sure = " to ".join(confidences(shown))
-    confidence = f" at {sure} %" if sure else ""
+    caption = "The first against the second: its change with its interval"
+    if sure := confidences(shown):
+        caption += f" at {' to '.join(sure)} %"
     units = each((c.n for c in shown), shown[0].counted)
-    caption = (
-        f"The first against the second: its change with its interval{confidence}. {HINT} "
-        f"n = {units} per comparison."
-    )
-    return f"{caption} {more} more stand in the table." if more else caption
+    caption += f". {HINT} n = {units} per comparison."
+    if more:
+        caption += f" {more} more stand in the table."
+    return caption
 
 
 def _words(chart: Axes, rows: pd.DataFrame) -> None:

@@ -26,7 +26,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from ..analysis.observe import Observations
 from ..analysis.words import shortened
 from ..errors import NothingToReport
-from ..metrics import WRITTEN, format_value
+from ..metrics import WRITTEN, format_value, plural
 from ..metrics import metric as metric_of
 
 WIDTH = 6.54
@@ -166,29 +166,36 @@ def label_axis(
     >>> npl.plots.label_axis(ax, obs)
     """
     if not isinstance(data, str):
-        values, data = data.table["value"] if values is None else values, data.metric
+        if values is None:
+            values = data.table["value"]
+        data = data.metric
     info = metric_of(data)
-    found = np.asarray([] if values is None else list(values), float)
+    found = np.array([], float)
+    if values is not None:
+        found = np.asarray(list(values), float)
     found = found[np.isfinite(found)]
     wide = found.size and found.min() > 0 and found.max() > WIDE_RANGE * found.min()
-    axis: Any = ax.xaxis if which == "x" else ax.yaxis
-    unit, factor = _unit(info.unit, found)
-    scale = f" ({unit})" if unit else ""
+    upright = which == "y"
+    axis: Any
+    other: Any
+    axis, other = (ax.yaxis, ax.xaxis) if upright else (ax.xaxis, ax.yaxis)
+    unit, size = _unit(info.unit, found)
+    words = info.label
     if wide:
-        scale = " (log scale)"
-        (ax.set_xscale if which == "x" else ax.set_yscale)("log")
+        words += " (log scale)"
+        ax.set(**{f"{which}scale": "log"})
         round_ticks(axis, info.unit, found)
     else:
+        if unit:
+            words += f" ({unit})"
         axis.set_major_locator(MaxNLocator(6))
-        axis.set_major_formatter(lambda v, _: f"{v / factor:,.6g}")
-    words = info.label + scale
-    axis.set_label_text(words if which == "x" else fill(words, UPRIGHT))
-    other: Any = ax.yaxis if which == "x" else ax.xaxis
+        axis.set_major_formatter(lambda v, _: f"{v / size:,.6g}")
+    axis.set_label_text(fill(words, UPRIGHT) if upright else words)
     figure: Any = ax.figure
     if isinstance(other.get_major_formatter(), StrCategoryFormatter):
         for text in other.get_ticklabels():
             text.set_parse_math(False)  # a label may hold a price: $5
-        if which == "x" and figure.axes == [ax] and not isinstance(figure, Plot):
+        if not upright and figure.axes == [ax] and not isinstance(figure, Plot):
             # as high as its rows need
             figure.set_figheight(0.75 + 0.2 * len(other.get_ticklocs()))
 
@@ -217,8 +224,8 @@ def in_units(values: pd.DataFrame, metric: str) -> pd.DataFrame:
     """
     found = values.to_numpy(float)
     unit, size = _unit(metric_of(metric).unit, found[np.isfinite(found)])
-    words = (values / size).map(lambda v: "" if pd.isna(v) else _three_digits(v))
-    return words.rename_axis(columns=unit)
+    words = (values / size).map(_three_digits, na_action="ignore")
+    return words.astype(object).fillna("").rename_axis(columns=unit)
 
 
 def _three_digits(v: float) -> str:
@@ -273,8 +280,8 @@ def each(counts: Iterable[int], noun: str = "run") -> str:
     distinct = sorted(set(counts))
     if not distinct:
         return f"no {noun}s"
-    count = f"{distinct[0]}" if len(distinct) == 1 else f"{distinct[0]} to {distinct[-1]}"
-    return f"{count} {noun}{'' if distinct[-1] == 1 else 's'}"
+    count = plural(distinct[-1], noun)
+    return count if len(distinct) == 1 else f"{distinct[0]} to {count}"
 
 
 def listed(values: Any, unit: str) -> str:

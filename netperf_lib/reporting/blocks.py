@@ -8,8 +8,8 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from ..analysis.verdicts import advice, confidences
-from ..analysis.words import UNKNOWN, as_markdown, capital, effect, span
-from ..metrics import METRICS, format_span, format_value
+from ..analysis.words import UNKNOWN, as_markdown, capital, effect, span, unit_of
+from ..metrics import format_span, format_value
 from ..metrics import metric as metric_of
 
 if TYPE_CHECKING:
@@ -38,9 +38,10 @@ def markdown_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()
 ) -> str:
     """Return a table in markdown; every cell is text, and numbers stand to the `right`."""
-    sides = ["---:" if head in right else ":---" for head in header]
-    lines = [_line(header), f"|{'|'.join(sides)}|", *map(_line, rows)]
-    return "\n".join(lines)
+    sides = ""
+    for head in header:
+        sides += "---:|" if head in right else ":---|"
+    return "\n".join([_line(header), f"|{sides}", *map(_line, rows)])
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -76,8 +77,8 @@ def measured(levels: pd.DataFrame, metric: str) -> Shown:
     known = levels["confidence"].dropna()
     head = "Interval"
     if len(known):
-        ends = dict.fromkeys(f"{100 * share:.3g}" for share in (known.min(), known.max()))
-        head += f" ({' to '.join(ends)} %)"
+        ends = map("{:.3g}".format, (100 * known.min(), 100 * known.max()))
+        head += f" ({' to '.join(dict.fromkeys(ends))} %)"
     heads = [info.label, "Runs", "Median", head, "Smallest to largest"]
     lost = [name for name in ("failed", "missing") if levels[name].any()]
     rows = []
@@ -141,11 +142,12 @@ def verdicts(
     if not any(row[-1] for row in rows):
         heads, rows = heads[:-1], [row[:-1] for row in rows]
     table = markdown_table(heads, rows, right=["Effect"])
+    words = [c.words for c in family]
     if short:
-        return Shown("\n".join(c.words for c in family), table)
+        return Shown("\n".join(words), table)
     notes = [f"Warning {number}: {words}." for number, words in enumerate(warnings, 1)]
     caption = f"*{as_markdown(_caption(family))}*"
-    text = "\n".join([*(c.words for c in family), *notes])
+    text = "\n".join([*words, *notes])
     return Shown(text, "\n\n".join([caption, table, *map(as_markdown, notes)]))
 
 
@@ -158,8 +160,9 @@ def _topic(c: Comparison) -> str:
 
 
 def _caption(family: Family) -> str:
-    sure = " to ".join(f"{percent} %" for percent in confidences(family))
-    interval = f"its interval at {sure}" if sure else "no interval"
+    interval = "no interval"
+    if sure := confidences(family):
+        interval = f"its interval at {' % to '.join(sure)} %"
     caption = f"Measured: medians. Effect: the first against the second, with {interval}."
     if family.promise:
         return f"{caption} {family.counts}; {family.promise}."
@@ -171,8 +174,7 @@ def _caption(family: Family) -> str:
 
 def _sides(c: Comparison) -> str:
     """What was measured on both sides, and what limits it: a ratio without its base says little."""
-    unit = METRICS[c.metric].unit if c.metric in METRICS else ""
-    sides = []
+    unit, sides = unit_of(c.metric), []
     for name, value, cause in zip(c.names, c.medians, c.limited_by, strict=True):
         side = f"{name}: {format_value(value, unit)}"
         if cause not in ("", UNKNOWN):

@@ -39,9 +39,10 @@ def notebooks() -> dict[str, Path]:
 def _book(name: str) -> tuple[str, Path]:
     """Name and file of a notebook: the user's, or the library's, of which ``03`` is enough."""
     library = notebooks()
-    full = next((n for n in library if n[0].isdigit() and name in n.split("-", 1)), name)
-    if full in library:
-        return full, library[full]
+    for full, book in library.items():
+        number = full.split("-", 1) if full[0].isdigit() else []
+        if name in (full, *number):
+            return full, book
     if name.endswith(".ipynb") and Path(name).is_file():
         return Path(name).stem, Path(name).resolve()
     known = ", ".join(library)
@@ -64,10 +65,11 @@ def parameters_of(notebook: Path) -> dict[str, Any]:
     from papermill.translators import PythonTranslator
 
     inspect: Any = PythonTranslator.inspect  # without types
-    cells = [
-        c for c in _read(notebook).cells if "parameters" in c.metadata.get("tags", [])
-    ]
-    return {one.name: one for cell in cells for one in inspect(cell)}
+    found = {}
+    for cell in _read(notebook).cells:
+        if "parameters" in cell.metadata.get("tags", []):
+            found |= {one.name: one for one in inspect(cell)}
+    return found
 
 
 def parse_parameters(texts: Iterable[str]) -> dict[str, Any]:
@@ -117,8 +119,9 @@ def _pages(
     for name in books:
         values = {n: v for n, v in given.items() if n in known[name]}
         for page in [p for p in possible if p.notebook == name] or [Page(name)]:
-            if page.subject.items() <= (page.subject | values).items():
-                pages[page.key] = replace(page, parameters=page.parameters | values)
+            changed = replace(page, parameters=page.parameters | values)
+            if page.subject.items() <= changed.subject.items():
+                pages[page.key] = changed
     if not pages:
         words = ", ".join(f"{name}={value}" for name, value in given.items())
         raise UsageError(f"no page is about {words}; npl report FOLDER makes all")
