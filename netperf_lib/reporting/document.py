@@ -109,16 +109,17 @@ def document(book: Any, *, name: str, code: bool = False) -> Document:
             shown.append(code_cell(cell.source))
         for output in cell.get("outputs", ()):
             shown += _shown(output)
-            made.nothing = output.evalue if output.get("ename") == NOTHING else ""
+            if output.get("ename") == NOTHING:
+                made.nothing = output.evalue
         if DETAIL in tags:
             for one in shown:
                 one.metadata["netperf"] = DETAIL
             shown += _told(cell, name)
         made.cells += shown
-    first = made.cells[0] if made.cells else text_cell("")
-    heading, _, rest = first.source.partition("\n")
-    if heading.startswith("# "):
-        made.title, first.source = as_text(heading[2:]), rest
+    for first in made.cells[:1]:
+        heading, _, rest = first.source.partition("\n")
+        if heading.startswith("# "):
+            made.title, first.source = as_text(heading[2:]), rest
     return made
 
 
@@ -132,12 +133,11 @@ def _told(cell: Any, name: str) -> Iterator[Any]:
 
 def _shown(output: Any) -> Iterator[Any]:
     """What an output shows, in the first of its forms that a page can hold."""
-    if output.output_type == "error":
-        nothing = output.ename == NOTHING
-        yield marked(
-            "Not in this experiment" if nothing else output.ename, f"{output.evalue}."
-        )
-        yield from [] if nothing else [code_cell("", output)]
+    if output.output_type == "error" and output.ename == NOTHING:
+        yield marked("Not in this experiment", f"{output.evalue}.")
+    elif output.output_type == "error":
+        yield marked(output.ename, f"{output.evalue}.")
+        yield code_cell("", output)
     if output.output_type == "stream" and output.name == "stdout":
         yield code_cell("", output)
     data = dict(output.get("data", {}))
@@ -151,10 +151,8 @@ def _shown(output: Any) -> Iterator[Any]:
         cell.metadata["short"] = output.metadata.get(mime, {}).get("short")
         yield cell
     elif mime and not re.match(r"<(Axes|Figure|seaborn)", data[mime]):
-        kind = {
-            "output_type": "display_data",
-            "metadata": {},
-        }  # pandoc wants results numbered
+        # pandoc wants results numbered
+        kind: Any = {"output_type": "display_data", "metadata": {}}
         yield code_cell("", kind | {"data": {mime: data[mime]}})
 
 
@@ -174,75 +172,70 @@ def _picture(data: str, mime: str, alt: str | None) -> Any:
 def combine(documents: Mapping[str, Document]) -> Document:
     """Join documents, or finish a single one: the answers, then chapters, then how it was made."""
     parts = dict(documents)
+    whole = Document("Network performance", cover=next(iter(parts.values())).cover)
     first = parts.pop(FIRST if len(parts) > 1 else next(iter(parts)), None)
-    whole = Document("Network performance") if first is None else Document(first.title)
-    whole.cover = next(iter(documents.values())).cover
-    # a chapter's sections stand below its heading, those of page one do not
-    whole.cells = [_raised(cell) for cell in first.cells] if first else []
-    heads = (i for i, cell in enumerate(whole.cells) if cell.source.startswith("# "))
-    whole.cells.insert(next(heads, len(whole.cells)), text_cell("", mark="facts"))
+    if first is not None:
+        whole.title = first.title
+        # a chapter's sections stand below its heading, those of page one do not
+        whole.cells = [_with_headings(cell, HIGHER, "") for cell in first.cells]
+    sections = (i for i, cell in enumerate(whole.cells) if cell.source.startswith("# "))
+    whole.cells.insert(next(sections, len(whole.cells)), text_cell("", mark="facts"))
+    begun = len(whole.cells)
     chapters: dict[str, list[Document]] = {}
+    lacking = []
     for key, part in parts.items():
-        if not part.nothing:
+        if part.nothing:
+            lacking.append(f"- {as_markdown(part.title)}: {as_markdown(part.nothing)}.")
+        else:
             chapters.setdefault(part.notebook or key, []).append(part)
-    for number, chapter in enumerate(chapters.values()):
-        mark = "contents" if number == 0 and len(chapters) > 2 else ""
-        whole.cells += _chapter(chapter, mark)
-    lacking = [part for part in parts.values() if part.nothing]
+    for chapter in chapters.values():
+        whole.cells += _chapter(chapter)
+    if len(chapters) > 2:
+        whole.cells[begun].metadata["netperf"] = "contents"
     if lacking:
-        items = (
-            f"- {as_markdown(part.title)}: {as_markdown(part.nothing)}."
-            for part in lacking
-        )
-        whole.cells.append(text_cell("\n".join(["# Questions without data", "", *items])))
+        lines = ["# Questions without data", "", *lacking]
+        whole.cells.append(text_cell("\n".join(lines)))
     whole.cells.append(text_cell(whole.cover.provenance))
-    for cell in whole.cells:  # the cover says it once, for all of them
-        for said_once in notice(whole.cover.notice):
+    for said_once in notice(whole.cover.notice):  # by the cover, for all of them
+        for cell in whole.cells:
             cell.source = cell.source.removeprefix(said_once.markdown)
     return whole
 
 
-def _raised(cell: Any) -> Any:
-    """A cell whose headings are one level higher."""
-    return _with_headings(cell, r"(?m)^#(#+ )", r"\1")
+HIGHER, LOWER = r"(?m)^#(?=#+ )", r"(?m)^(?=##+ )"
+"""Where a heading loses a mark to stand a level higher, or gets one to stand lower."""
 
 
-def _lowered(cell: Any) -> Any:
-    """A cell whose headings are one level lower."""
-    return _with_headings(cell, r"(?m)^(##+ )", r"#\1")
-
-
-def _with_headings(cell: Any, pattern: str, heading: str) -> Any:
-    """A cell in whose text each match of a pattern is another heading."""
+def _with_headings(cell: Any, place: str, mark: str) -> Any:
+    """A cell with a mark in these places of its text."""
     if cell.cell_type == "code":
         return cell
-    changed = text_cell(re.sub(pattern, heading, cell.source), cell.attachments)
+    changed = text_cell(re.sub(place, mark, cell.source), cell.attachments)
     changed.metadata = cell.metadata
     return changed
 
 
-def _chapter(parts: list[Document], mark: str) -> Iterator[Any]:
+def _chapter(parts: list[Document]) -> Iterator[Any]:
     """The pages of a factor as one chapter: each metric, then what holds for all of them."""
-    first, *others = parts
-    title, _, quantity = first.title.partition(": ")
-    yield text_cell(f"# {as_markdown(title if others else first.title)}", mark=mark)
-    for part in parts:
-        part.cells = [_shortened(cell) for cell in part.cells]
-    end = _last_shown(first)
-    said = {cell.source for cell in first.cells if cell.cell_type == "markdown"}
-    question, *shown = first.cells[:end]
+    first, several = parts[0], len(parts) > 1
+    title = first.title
+    if several:
+        title = title.partition(": ")[0]
+    yield text_cell(f"# {as_markdown(title)}")
+    first_cells = list(map(_shortened, first.cells))
+    said = {cell.source for cell in first_cells if cell.cell_type == "markdown"} - {""}
+    question, *shown = first_cells[: _last_shown(first)]
     yield question
-    if others:
-        yield text_cell(f"## {as_markdown(capital(quantity))}")
-    yield from map(_lowered, shown) if others else shown
-    for part in others:
-        quantity = part.title.partition(": ")[2]
-        yield text_cell(f"## {as_markdown(capital(quantity))}")
-        cells = part.cells[: _last_shown(part)]
-        yield from (
-            _lowered(cell) for cell in cells if cell.source not in said or not cell.source
-        )
-    yield from first.cells[end:]
+    for part in parts:
+        if part is not first:
+            cells = map(_shortened, part.cells[: _last_shown(part)])
+            shown = [cell for cell in cells if cell.source not in said]
+        if several:
+            quantity = part.title.partition(": ")[2]
+            yield text_cell(f"## {as_markdown(capital(quantity))}")
+            shown = [_with_headings(cell, LOWER, "#") for cell in shown]
+        yield from shown
+    yield from first_cells[_last_shown(first) :]
 
 
 def _last_shown(part: Document) -> int:
