@@ -67,7 +67,8 @@ class Publisher(DisplayPublisher):
 
     def publish(self, data: Any, metadata: Any = None, **_: Any) -> None:  # type: ignore[override]
         """Keep a display."""
-        self.shell.keep("display_data", data=data, metadata=metadata or {})
+        shell: Any = self.shell
+        shell.keep("display_data", data=data, metadata=metadata or {})
 
 
 class Hook(DisplayHook):
@@ -192,17 +193,19 @@ def serve() -> None:
     while waiting or running:
         while waiting and len(running) < AT_ONCE:
             job = waiting.pop(0)
-            answer, theirs = context.Pipe(duplex=False)
-            process = context.Process(target=_work, args=(job, theirs))
+            reader, writer = context.Pipe(duplex=False)
+            process = context.Process(target=_work, args=(job, writer))
             process.start()
-            theirs.close()  # so that the answer ends with the process
-            running[answer] = job["key"], process
-        for ready in wait([sys.stdin, *running]):
-            if ready is sys.stdin:  # the report has ended
+            writer.close()  # so that the pipe ends with the process
+            running[reader] = job["key"], process
+        inputs: list[Any] = [sys.stdin, *running]
+        ready: list[Any] = wait(inputs)
+        for source in ready:
+            if source is sys.stdin:  # the report has ended
                 os.killpg(0, signal.SIGKILL)
-            key, process = running.pop(ready)
+            key, process = running.pop(source)
             try:
-                error = ready.recv()
+                error = source.recv()
             except EOFError:
                 process.join()
                 error = f"its process died (exit code {process.exitcode})"

@@ -65,7 +65,7 @@ def parameters_of(notebook: Path) -> dict[str, Any]:
     from papermill.translators import PythonTranslator
 
     inspect: Any = PythonTranslator.inspect  # without types
-    found = {}
+    found: dict[str, Any] = {}
     for cell in _read(notebook).cells:
         if "parameters" in cell.metadata.get("tags", []):
             found |= {one.name: one for one in inspect(cell)}

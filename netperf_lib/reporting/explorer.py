@@ -113,7 +113,7 @@ def _data(exp: Results) -> dict[str, Any]:
     source = measurement(exp)
     runs = source.runs
     measured = runs.loc[runs["status"] == "ok"].reindex(columns=list(METRICS))
-    names = list(measured.dropna(axis="columns", how="all"))
+    names = list(map(str, measured.dropna(axis="columns", how="all")))
     names.sort(key=lambda m: m not in HEADLINES)
     observed = [observe(source, m) for m in names]
     found: dict[str, list[Any]] = {}
