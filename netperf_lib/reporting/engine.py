@@ -67,8 +67,7 @@ class Publisher(DisplayPublisher):
 
     def publish(self, data: Any, metadata: Any = None, **_: Any) -> None:  # type: ignore[override]
         """Keep a display."""
-        shell: Any = self.shell
-        shell.keep("display_data", data=data, metadata=metadata or {})
+        Shell.instance().keep("display_data", data=data, metadata=metadata or {})
 
 
 class Hook(DisplayHook):
