@@ -78,8 +78,9 @@ class Hook(DisplayHook):
 
     def write_format_data(self, format_dict: Any, md_dict: Any = None) -> None:
         """Keep a value."""
-        shown = {"data": format_dict, "metadata": md_dict or {}}
-        self.shell.keep("execute_result", execution_count=self.prompt_count, **shown)
+        shown: Any = {"data": format_dict, "metadata": md_dict or {}}
+        shown["execution_count"] = self.prompt_count
+        Shell.instance().keep("execute_result", **shown)
 
     def finish_displayhook(self) -> None:
         """Write no line after it."""
