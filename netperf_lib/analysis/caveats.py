@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..experiment.factors import factor, level_words
-from ..metrics import METRICS, format_value, plural
+from ..metrics import format_value, plural
 from .observe import Observations
 from .runs import HOSTS, MEASUREMENT, warned
 from .verdicts import Judged, Question
@@ -55,14 +56,16 @@ def moved(q: Question) -> bool:
     return bool(q.differ & PLACE) or obs.hosts.get(q.a) != obs.hosts.get(q.b)
 
 
-def scope(q: Question, found: Judged) -> str:
+def scope(q: Question | None, found: Judged) -> str:
     """Return what the statement applies to."""
     if found.deployments > 1:
         return f"over {found.deployments} deployments"
-    if q.obs is None or MEASUREMENT in q.obs.by:
+    if q is None or q.obs is None or MEASUREMENT in q.obs.by:
         return ""
     # without hosts or a deployment nobody knows what was measured
-    return THESE if q.obs.on_known_hosts else ""
+    if q.obs.on_known_hosts:
+        return THESE
+    return ""
 
 
 # -- before it is judged ---------------------------------------------------------------------------
@@ -73,14 +76,13 @@ def of_question(q: Question, names: Sequence[str]) -> list[str]:
     obs = q.obs
     if obs is None:
         return []
-    told = _lost(q, obs, names)
-    told += _warned(q, obs, names)
+    told = _of_runs(q, obs, names)
     # between two measurements everything may have changed, and the family says so once
     if MEASUREMENT in obs.by:
         return told
     told = _false_claims(q, obs) + told
-    measured = [obs.value(name, "n") > 0 for name in q.conditions if name]
-    if q.threshold is None and len(measured) == 2 and all(measured):
+    measured = all(name and obs.value(name, "n") > 0 for name in q.conditions)
+    if q.threshold is None and measured:
         told += _confounded(q, obs)
         told += _not_switched(q, obs)
     return told
@@ -92,36 +94,28 @@ def _false_claims(q: Question, obs: Observations) -> list[str]:
     hosts: set[str | None] = {None}
     for condition in q.conditions:
         hosts |= obs.hosts.get(condition, set())
-    proofs: dict[str, str] = {}
+    proofs: dict[Any, str] = {}
     for claim in obs.origin.failed_claims:
         if claim["host"] in hosts:
-            evidence = claim.get("evidence")
-            proofs[str(claim["claim"])] = f" ({evidence})" if evidence else ""
-    told = []
-    for text, proof in proofs.items():
-        told.append(f"it rests on a claim that does not hold: {text}{proof}")
-    return told
+            text = f"it rests on a claim that does not hold: {claim['claim']}"
+            if claim.get("evidence"):
+                text += f" ({claim['evidence']})"
+            proofs[claim["claim"]] = text
+    return list(proofs.values())
 
 
-def _lost(q: Question, obs: Observations, names: Sequence[str]) -> list[str]:
-    """Warn about a side that lost datagrams."""
-    if METRICS[q.metric].unit != "bps":
-        return []
-    told = []
+def _of_runs(q: Question, obs: Observations, names: Sequence[str]) -> list[str]:
+    """Warn of a side that lost datagrams, and count the runs that carry a warning."""
+    lost, counted = [], []
     for name, condition in zip(names, q.conditions, strict=False):
         share = lost_share(obs, condition)
-        if share > NOTICEABLE:
-            told.append(f"{name} lost {format_value(share, 'ratio')} of its datagrams")
-    return told
-
-
-def _warned(q: Question, obs: Observations, names: Sequence[str]) -> list[str]:
-    """Count the runs of each side that carry a warning."""
-    told = []
-    for name, condition in zip(names, q.conditions, strict=False):
-        runs = obs.runs["condition"] == condition
-        told.append(warned(obs.runs.loc[runs, obs.runs.columns == "warnings"], name))
-    return [words for words in told if words]
+        if obs.unit == "bps" and share > NOTICEABLE:
+            lost.append(f"{name} lost {format_value(share, 'ratio')} of its datagrams")
+        rows = obs.runs["condition"] == condition
+        words = warned(obs.runs.loc[rows, ["warnings"]], name)
+        if words:
+            counted.append(words)
+    return lost + counted
 
 
 def lost_share(obs: Observations, condition: str) -> float:

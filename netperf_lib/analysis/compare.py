@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import combinations, product
 from typing import Any, Literal
 
@@ -18,13 +19,13 @@ from ..experiment.model import Contrast
 from ..metrics import COMPARED, MARGIN, METRICS, format_value, in_words, plural
 from ..metrics import metric as metric_of
 from .judging import judge_questions, read_margin
-from .limits import of_conditions
 from .observe import Observations, as_tuple, observe
 from .rule import of_main_tools, questions_by_rule, usual_level
 from .runs import (
-    ENDS,
     HOSTS,
     MEASUREMENT,
+    OF_ENDS,
+    UNIT,
     Data,
     Measurement,
     check_levels,
@@ -38,10 +39,8 @@ from .verdicts import (
     Comparison,
     Family,
     Question,
-    declared_question,
     differing,
     factor_of,
-    question,
     sides_of,
 )
 from .words import SEVERAL, effect, levels_text, span, unit_of
@@ -156,21 +155,7 @@ def judge_by_rule(
 ) -> tuple[Family, list[Question]]:
     """Return the judged family of an experiment without declared contrasts, and its questions."""
     questions = questions_by_rule(observed, margin or MARGIN)
-    return _with_limits(judge_questions(questions, source), questions), questions
-
-
-def _with_limits(family: Family, questions: Sequence[Question]) -> Family:
-    """Return comparisons of throughput with what limits both sides: no verdict rests on it."""
-    limits: dict[Observations, pd.Series[str]] = {}
-    comparisons = []
-    for q, c in zip(questions, family, strict=True):
-        if q.obs is not None and q.metric.startswith("throughput"):
-            if q.obs not in limits:
-                limits[q.obs] = of_conditions(q.obs)["cause"]
-            known = limits[q.obs]
-            c = replace(c, limited_by=(known.get(q.a, ""), known.get(q.b, "")))
-        comparisons.append(c)
-    return replace(family, comparisons=tuple(comparisons))
+    return judge_questions(questions, source), questions
 
 
 # -- declared contrasts ----------------------------------------------------------------------------
@@ -214,7 +199,6 @@ def judge(
     alpha: float | None = None,
     design: Literal["fixed", "sequential"] | None = None,
     rounds: int | None = None,
-    declared: int | None = None,
 ) -> Family:
     """Judge the declared contrasts of a report from its runs.
 
@@ -240,9 +224,6 @@ def judge(
     rounds : int, optional
         Rounds planned in each deployment: those not measured count as lost, and in a fixed design
         any further rounds are not used. Default: as declared.
-    declared : int, optional
-        How many of the contrasts, from the first, share `alpha`; the others are exploratory: an
-        interval but no verdict. Default: all.
 
     Returns
     -------
@@ -265,9 +246,7 @@ def judge(
         source = replace(source, planned=rounds)
     if design is not None:
         source = replace(source, sequential=design == "sequential")
-    every = list(map(as_contrast, contrasts))
-    kept = len(every) if declared is None else declared
-    family, _ = _judge_contrasts(source, every[:kept], every[kept:], alpha)
+    family, _ = _judge_contrasts(source, list(map(as_contrast, contrasts)), [], alpha)
     return family
 
 
@@ -293,7 +272,7 @@ def _judge_contrasts(
         sequential=source.sequential,
     )
     family = replace(family, warnings=(*warnings, *family.warnings))
-    return _with_limits(family, questions), questions
+    return family, questions
 
 
 def judge_declared(
@@ -356,18 +335,16 @@ def _named(
     """Return contrasts that were named with the analysis: a declared one that asks the same."""
     found = []
     for given in contrasts:
-        if not isinstance(given, Contrast | Mapping):
-            raise UsageError(
-                "a contrast is a mapping, as {'metric': 'throughput_bps', 'a': {'placement': "
-                f"'ppg'}}, 'b': {{'placement': 'same-zone'}}}}; got {given!r}"
-            )
         if isinstance(given, Mapping):
             given = {"metric": metric, **given}
         c = as_contrast(given)
         unsaid = {"question", "margin"} - (c.model_fields_set - {"question"})
         asked = c.model_dump(exclude=unsaid)
-        same = [one for one in declared if one.model_dump(exclude=unsaid) == asked]
-        found.append(same[0] if same else c)
+        for one in declared:
+            if one.model_dump(exclude=unsaid) == asked:
+                c = one
+                break
+        found.append(c)
     return found
 
 
@@ -376,14 +353,11 @@ def _planned_only(source: Measurement) -> tuple[Measurement, list[str]]:
 
     In a fixed design the number of rounds was chosen before the data.
     """
-    if not source.planned or source.sequential:
-        return source, []
     runs = source.runs
-    deployments = numbered(runs, ["experiment", "deployment"])
-    late = runs["round"].groupby(deployments).rank(method="dense") > source.planned
-    if not late.any():
+    late = runs["round"].groupby(numbered(runs, UNIT)).rank("dense") > source.planned
+    if not source.planned or source.sequential or not late.any():
         return source, []
-    beyond = runs.loc[late, ["experiment", "deployment", "round"]].drop_duplicates()
+    beyond = runs.loc[late, [*UNIT, "round"]].drop_duplicates()
     note = (
         f"{plural(len(beyond), 'round')} beyond the {source.planned} planned are not used: "
         "to add rounds until contrasts are settled, use a sequential design"
@@ -396,17 +370,14 @@ def questions_of(source: Measurement, contrasts: Iterable[Contrast]) -> list[Que
 
     Raises UsageError where a side names several conditions, or what is no factor.
     """
-    # contrasts of one metric mostly stand on the same observations
-    seen: dict[tuple[Any, ...], Observations | None] = {}
 
+    @cache
     def observed(metric: str, by: tuple[str, ...], pool: str) -> Observations | None:
-        key = metric, by, pool
-        if key not in seen:
-            try:
-                seen[key] = observe(source, metric, by, pool=pool or ())
-            except NothingToReport:
-                seen[key] = None
-        return seen[key]
+        """Contrasts of one metric mostly stand on the same observations."""
+        try:
+            return observe(source, metric, by, pool=pool or ())
+        except NothingToReport:
+            return None
 
     questions = []
     for c in contrasts:
@@ -419,15 +390,22 @@ def questions_of(source: Measurement, contrasts: Iterable[Contrast]) -> list[Que
             # what is named splits, even if it would not by itself
             several = [name for name in named if (obs.facts[name] == SEVERAL).any()]
             obs = observed(c.metric, tuple(several), pool)
-        a = _condition(obs, c.a)
-        b = "" if c.b is None else _condition(obs, c.b)
-        questions.append(declared_question(c, obs, a, b))
+        q = Question(
+            metric=c.metric,
+            obs=obs,
+            a=_condition(obs, c.a),
+            b=_condition(obs, c.b),
+            margin=c.margin,
+            factor=factor_of(c),
+            contrast=c,
+        )
+        questions.append(q)
     return questions
 
 
-def _condition(obs: Observations | None, side: Mapping[str, Any]) -> str:
+def _condition(obs: Observations | None, side: Mapping[str, Any] | None) -> str:
     """Return the condition that a side names; empty if none, UsageError if several."""
-    if obs is None:
+    if obs is None or side is None:
         return ""
     names = obs.matching(side)
     if len(names) > 1:
@@ -437,15 +415,16 @@ def _condition(obs: Observations | None, side: Mapping[str, Any]) -> str:
         raise UsageError(
             f"{obs.metric}: {what} names {len(names)} conditions; name also {differ}"
         )
-    return names[0] if names else ""
+    return "".join(names)
 
 
 def _is_within(q: Question, where: Mapping[str, Any]) -> bool:
     """Return whether all runs of both sides have these levels."""
-    for name, wish in where.items():
-        levels = wished(name, wish)
-        for condition in filter(None, q.conditions):
-            if q.obs is not None and q.obs.at(condition, name) not in levels:
+    if q.obs is None:
+        return True
+    for condition in filter(None, q.conditions):
+        for name, wish in where.items():
+            if q.obs.at(condition, name) not in wished(name, wish):
                 return False
     return True
 
@@ -481,13 +460,23 @@ def _questions(obs: Observations, baseline: Any, margin: float) -> list[Question
     compared = names[0] if len(names) == 1 else ""
     questions = []
     for a, b in pairs(obs, baseline):
-        questions.append(question(obs, a, b, margin=margin, factor=compared))
+        questions.append(
+            Question(
+                metric=obs.metric,
+                obs=obs,
+                a=a,
+                b=b,
+                margin=margin,
+                factor=compared,
+                declared=False,
+            )
+        )
     if not questions:
         raise UsageError(
             f"nothing to compare: no two conditions of {obs.metric} differ in "
             f"{', '.join(names)} alone"
         )
-    return [replace(q, declared=False) for q in questions]
+    return questions
 
 
 def _compare_observed(
@@ -498,12 +487,11 @@ def _compare_observed(
 ) -> Family:
     """Judge the levels of what was observed; nobody knows what was declared of it."""
     observe(obs, None, by or ())  # another factor is an error
-    if obs.asked or obs.by:
-        questions = _questions(obs, baseline, margin or MARGIN)
-        source = Measurement(obs.runs, (), origin=obs.origin)
-        family = judge_questions(questions, source)
-        return replace(_with_limits(family, questions), warnings=obs.notes)
-    raise UsageError(f"nothing to compare: {obs.metric} has one condition")
+    if not obs.by:
+        raise UsageError(f"nothing to compare: {obs.metric} has one condition")
+    questions = _questions(obs, baseline, margin or MARGIN)
+    source = Measurement(obs.runs, (), origin=obs.origin)
+    return replace(judge_questions(questions, source), warnings=obs.notes)
 
 
 def _compare_levels(
@@ -521,7 +509,7 @@ def _compare_levels(
     for obs in every:
         asked += _questions(obs, baseline, margin or MARGIN)
         notes += obs.notes
-    family = _with_limits(judge_questions(asked, source), asked)
+    family = judge_questions(asked, source)
     notes += family.warnings
     shown: dict[Any, Comparison] = {}
     for q, c in zip(asked, family, strict=True):
@@ -580,17 +568,14 @@ def asked_about(
     With `where` only those whose sides name these levels: a part of a condition is not what was
     declared.
     """
-    ends = {name for pair in ENDS for name in pair}
     wanted = {*where} - {*obs.asked}
     found = []
     for c in contrasts:
-        if c.metric != obs.metric:
-            continue
         sides = sides_of(c)
         differ = differing(sides)
-        asked = factor_of(c) in obs.asked or (differ and differ <= {*obs.asked, *ends})
+        asked = factor_of(c) in obs.asked or (differ and differ <= OF_ENDS | {*obs.asked})
         whole = all(wanted <= side.keys() and obs.matching(side) for side in sides)
-        if (asked or not obs.asked) and whole:
+        if c.metric == obs.metric and (asked or not obs.asked) and whole:
             found.append(c)
     return found
 
@@ -657,13 +642,20 @@ def between(
         obs = replace(obs, asked=(MEASUREMENT,))
         compared = pairs(obs, before)
         for a, b in compared:
-            q = question(obs, a, b, margin=margin or MARGIN, factor=MEASUREMENT)
+            q = Question(
+                metric=obs.metric,
+                obs=obs,
+                a=a,
+                b=b,
+                margin=margin or MARGIN,
+                factor=MEASUREMENT,
+            )
             questions.append(q)
         alone += _only_one(obs, compared)
     notes.append(_CHANGE)
     if not by:
         notes += _changes(both)
-    family = _with_limits(judge_questions(questions, both), questions)
+    family = judge_questions(questions, both)
     return replace(
         family,
         experiment=f"{after} against {before}",
@@ -674,9 +666,8 @@ def between(
 def _only_one(obs: Observations, compared: Sequence[tuple[str, str]]) -> list[str]:
     """Return the conditions that only one of two measurements has, in words."""
     words = obs.called([name for name in obs.by if name != MEASUREMENT])
-    both = {name for pair in compared for name in pair}
-    alone = [name for name in obs.names if name not in both]
-    return [f"only in {obs.at(name, MEASUREMENT)}: {words[name]}" for name in alone]
+    alone = {*obs.names}.difference(*compared)
+    return [f"only in {obs.at(c, MEASUREMENT)}: {words[c]}" for c in words if c in alone]
 
 
 def _changes(both: Measurement) -> list[str]:
@@ -722,8 +713,10 @@ def compared_table(family: Family) -> pd.DataFrame:
     >>> npl.analysis.compared_table(change).columns.to_list()[1:3]
     ['before', 'after']
     """
+    one, two = "baseline", "condition"
     sides = {c.names[::-1] for c in family}
-    one, two = sides.pop() if len(sides) == 1 else ("baseline", "condition")
+    if len(sides) == 1:
+        one, two = sides.pop()
     rows = []
     for c in family:
         after, before = (format_value(value, unit_of(c.metric)) for value in c.medians)

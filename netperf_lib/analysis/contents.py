@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from ..data.load import Results
 from ..errors import NothingToReport, NotMeasured, StoreError
 from ..experiment.factors import dimensions, factor, sort_levels
 from ..experiment.model import Contrast
-from ..experiment.placements import PLACEMENTS, PLACES, is_place
+from ..experiment.placements import PLACEMENTS, PLACES
 from ..metrics import METRICS, plural
 from .history import measurements, name_of
 from .observe import observe
@@ -31,10 +30,11 @@ from .runs import (
     headline_metrics,
     measurement,
     numbered,
+    varying,
     without_sent,
 )
 from .verdicts import factor_of
-from .words import Words, capital, heading
+from .words import Words, capital, heading, label
 
 LONG_H, OVER_TIME_H = 10.0, 6.0
 """Hours from which on one measurement is shown over time: of a data root, and in its own report."""
@@ -50,8 +50,8 @@ MEASURED = {
     "06-tails": ("latency_oneway_p99_us", "rtt_p99_us"),
 }
 """Notebooks that a report has where one of these columns has a value."""
-OF_THROUGHPUT = ("streams", "tcp_buffer_bytes")
-"""Factors whose pages are about throughput alone."""
+ABOUT = {"streams": "throughput", "tcp_buffer_bytes": "throughput_bps"}
+"""Factors whose pages are about some metrics alone: how the names of these begin."""
 UNASKED = (
     *LENGTHS,
     "client",
@@ -101,11 +101,10 @@ class Page:
     @property
     def key(self) -> str:
         """Name of its files, unique in a report: ``01-placement-throughput``."""
-        parts = map(str, self.subject.values())
-        name = "-".join([self.notebook, *(SHORT.get(part, part) for part in parts)])
-        plain = re.sub(r"[^\w.-]+", "-", name)[
-            :50
-        ]  # a factor of the user may be called ../../x
+        parts = [SHORT.get(part, part) for part in self.subject.values()]
+        name = "-".join([self.notebook, *map(str, parts)])
+        # a factor of the user may be called ../../x
+        plain = re.sub(r"[^\w.-]+", "-", name)[:50]
         if plain == name:
             return name
         return f"{plain}-{hashlib.blake2s(name.encode(), digest_size=4).hexdigest()}"
@@ -124,75 +123,63 @@ def pages(data: Any) -> list[Page]:
     """
     source = measurement(data)
     good, declared = without_sent(source.complete), source.contrasts
-    names = [name for name in dimensions(good.columns) if name not in UNASKED]
     metrics = headline_metrics(source)
-    placements = good["placement"]
-    known = [p for p in placements.dropna().unique() if p in PLACEMENTS]
-    has_paths = not all(map(is_place, known))
-    several = [
-        m for m in metrics if len(placements[good[m].notna()].dropna().unique()) > 1
-    ]
     found = [Page("summary")] if metrics or declared else []
     for metric in metrics:
         with suppress(NothingToReport):
             ends_of(source, metric)
             found.append(_page("pairs", "Every pair", metric))
-
-    @cache
-    def splitting(metric: str) -> tuple[str, ...]:
-        """Factors that split a metric: observed once, however many of them are asked about."""
-        return observe(good, metric).by
-
-    for name in names:
-        if name == "placement" and has_paths:
-            continue
-        asked = several if name == "placement" else metrics
-        chosen = _asked(good, name, asked, declared, splitting)
-        found += [_of_factor(name, metric) for metric in chosen]
-    found += [_page("05-paths", "Paths", m) for m in several if has_paths]
-    columns = {*good.columns[good.notna().any()]}
-    found += [Page(name) for name, some in MEASURED.items() if columns & {*some}]
-    found += [
-        _page("time", "Over time", m) for m in metrics if _hours(good) >= OVER_TIME_H
-    ]
+    places = good.dropna(subset="placement")
+    placed = [m for m in metrics if varying(places[places[m].notna()], ["placement"])]
+    has_paths = good["placement"].isin({*PLACEMENTS} - {*PLACES}).any()
+    by = {metric: observe(good, metric).by for metric in metrics}
+    for name in dimensions(good.columns):
+        asked = [m for m in metrics if m.startswith(ABOUT.get(name, ""))]
+        if name == "placement":
+            asked = [] if has_paths else placed
+        if name not in UNASKED:
+            splits = [m for m in metrics if name in by[m]]
+            found += _of_factor(good, name, asked, declared, splits)
+    if has_paths:
+        found += [_page("05-paths", "Paths", metric) for metric in placed]
+    for name, columns in MEASURED.items():
+        if good.reindex(columns=columns).notna().any(axis=None):
+            found.append(Page(name))
+    if _hours(good) >= OVER_TIME_H:
+        found += [_page("time", "Over time", metric) for metric in metrics]
     return [*found, Page("07-quality")]
 
 
-def _page(notebook: str, title: str, metric: str, **parameters: str) -> Page:
-    return Page(notebook, {**parameters, "metric": metric}, heading(title, metric))
-
-
-def _of_factor(name: str, metric: str) -> Page:
-    """The page of a factor and a metric."""
-    if name == "tcp_buffer_bytes":
-        return Page(OWN[name], title=heading("TCP buffers", metric))
-    label = capital(factor(name).label or name.replace("_", " "))
-    if name in OWN:
-        return _page(OWN[name], label, metric)
-    return _page("factor", label, metric, factor=name)
-
-
-def _asked(
+def _of_factor(
     runs: pd.DataFrame,
     name: str,
     metrics: Sequence[str],
     declared: Sequence[Contrast],
-    splitting: Callable[[str], tuple[str, ...]],
-) -> list[str]:
-    """The metrics for which a factor varies within a tool, or was declared to be compared."""
+    splits: Sequence[str],
+) -> list[Page]:
+    """Return a page for each metric for which a factor varies within a tool, or was declared."""
     found = []
+    title = capital(label(name))
     for metric in metrics:
-        if name in OF_THROUGHPUT and not metric.startswith("throughput"):
-            continue
-        if name == "tcp_buffer_bytes" and metric != "throughput_bps":
-            continue
-        levels = runs[runs[metric].notna()].groupby("tool")[name].nunique(dropna=False)
-        asked = any(factor_of(c) == name and c.metric == metric for c in declared)
+        some = runs[runs[metric].notna()]
+        levels = some.groupby("tool")[name].nunique(dropna=False)
         # of runs that all differ, page one shows what there is
-        repeated = runs.loc[runs[metric].notna(), name].dropna().duplicated().any()
-        if asked or ((levels > 1).any() and repeated and name in splitting(metric)):
-            found.append(metric)
+        repeated = some[name].dropna().duplicated().any()
+        asked = any(factor_of(c) == name and c.metric == metric for c in declared)
+        varies = metric in splits and repeated and (levels > 1).any()
+        if not (asked or varies):
+            continue
+        if name == "tcp_buffer_bytes":
+            found.append(Page(OWN[name], title=heading("TCP buffers", metric)))
+        elif name in OWN:
+            found.append(_page(OWN[name], title, metric))
+        else:
+            found.append(_page("factor", title, metric, factor=name))
     return found
+
+
+def _page(notebook: str, title: str, metric: str, **parameters: str) -> Page:
+    return Page(notebook, {**parameters, "metric": metric}, heading(title, metric))
 
 
 def pages_of_several(folders: Sequence[Path]) -> list[Page]:
@@ -213,8 +200,11 @@ def pages_of_several(folders: Sequence[Path]) -> list[Page]:
 
 
 def _hours(runs: pd.DataFrame) -> float:
-    started = runs["started_utc"].dropna() if "started_utc" in runs else ()
-    return (max(started) - min(started)).total_seconds() / 3600 if len(started) else 0.0
+    """Return the hours from the first run to the last; 0 where they are not known."""
+    started = runs.get("started_utc", pd.Series(dtype="datetime64[ns]")).dropna()
+    if started.empty:
+        return 0.0
+    return float((started.max() - started.min()) / pd.Timedelta(hours=1))
 
 
 def at_a_glance(location: Readable) -> list[dict[str, Any]]:
@@ -224,25 +214,24 @@ def at_a_glance(location: Readable) -> list[dict[str, Any]]:
 
 
 def _summary(exp: Results) -> dict[str, Any]:
-    named = {
-        "experiment": exp.name,
-        "title": declaration(exp.own_folder).experiment.title,
-    }
+    title = declaration(exp.own_folder).experiment.title
+    named = {"experiment": exp.name, "title": title}
     try:
         runs = exp.runs
     except NotMeasured:
         return {**named, "runs": "nothing was measured yet"}
-    states = runs["status"].value_counts()
-    counts = ", ".join(f"{n} {status}" for status, n in states.items())
-    varying = {f: sort_levels(f, runs[f].unique()) for f in exp.factors}
+    counts = runs["status"].value_counts().items()
+    states = ", ".join(f"{n} {status}" for status, n in counts)
+    factors = {}
+    for name in exp.factors:
+        levels = sort_levels(name, runs[name].unique())
+        words = map(factor(name).level_words, levels)
+        factors[factor(name).label or name] = ", ".join(words)
     return {
         **named,
-        "runs": f"{len(runs)} ({counts}){_incomplete(exp)}",
+        "runs": f"{len(runs)} ({states}){_incomplete(exp)}",
         "rounds": _rounds(exp),
-        "factors": {
-            factor(f).label or f: ", ".join(map(factor(f).level_words, levels))
-            for f, levels in varying.items()
-        },
+        "factors": factors,
         "metrics": {m: METRICS[m].label for m in exp.metrics},
         "contrasts": str(len(exp.contrasts)),
         "notice": exp.notice or "",
@@ -251,15 +240,13 @@ def _summary(exp: Results) -> dict[str, Any]:
 
 def _incomplete(exp: Results) -> str:
     """Say how many of the planned trials are missing; empty where none is, or no plan is kept."""
-    origin = exp.origin
-    planned = (read_plan(exp.own_folder) or {}).get("trials", ())
-    if origin.looked or not origin.planned:  # rounds end when all is decided
+    if exp.origin.looked or not exp.origin.planned:  # rounds end when all is decided
         return ""
-    measured = set(map(trial_of, exp.runs["run_id"]))
-    missing = len(planned) - len(measured)
+    planned = len((read_plan(exp.own_folder) or {}).get("trials", ()))
+    missing = planned - exp.runs["run_id"].map(trial_of).nunique()
     if missing <= 0:
         return ""
-    return f"; incomplete: {missing:,} of {len(planned):,} trials were not measured"
+    return f"; incomplete: {missing:,} of {planned:,} trials were not measured"
 
 
 def _rounds(exp: Results) -> str:
@@ -268,8 +255,10 @@ def _rounds(exp: Results) -> str:
         return "not known"
     deployments = plural(int(exp.runs["deployment"].nunique()), "deployment")
     measured, planned = int(exp.runs["round"].nunique()), exp.origin.planned
-    few = measured < planned and not exp.origin.looked
-    return f"{measured}{f' of {planned}' if few else ''} in {deployments}"
+    text = str(measured)
+    if measured < planned and not exp.origin.looked:
+        text += f" of {planned}"
+    return f"{text} in {deployments}"
 
 
 # -- what single pages ask -------------------------------------------------------------------------
@@ -293,10 +282,10 @@ def ends_of(data: Data, metric: str) -> tuple[str, str]:
         )
     pairs = runs.drop_duplicates([*HOSTS])
     for end in END_NAMES:
-        ends = [f"{host}_{end}" for host in HOSTS]
-        named = pairs[ends].dropna().drop_duplicates()
+        client, server = f"client_{end}", f"server_{end}"
+        named = pairs[[client, server]].dropna().drop_duplicates()
         if len(named) == len(pairs):
-            return ends[0], ends[1]
+            return client, server
     return HOSTS
 
 
@@ -310,8 +299,8 @@ def places(data: Any) -> list[str] | None:
     >>> npl.analysis.places(exp)
     ['ppg', 'same-zone', 'cross-zone', 'cross-region']
     """
-    measured = {*measurement(data).complete["placement"].dropna()}
-    names = [p for p in PLACES if p in measured]
+    measured = {*measurement(data).complete["placement"]}
+    names = [place for place in PLACES if place in measured]
     return names if len(names) > 1 else None
 
 
@@ -324,9 +313,8 @@ def tail_metric(data: Any) -> str:
     'latency_oneway_p99_us'
     """
     one_way, round_trip = "latency_oneway_p99_us", "rtt_p99_us"
-    runs = measurement(data).complete
-    only = runs[one_way].isna().all() and runs[round_trip].notna().any()
-    return round_trip if only else one_way
+    known = measurement(data).measured([one_way, round_trip])
+    return round_trip if known == [round_trip] else one_way
 
 
 # -- proofs ----------------------------------------------------------------------------------------
@@ -365,6 +353,5 @@ def proofs(data: Data) -> pd.DataFrame | Words:
             "declared."
         )
     rows["holds"] = [HOLDS[holds] for holds in rows["holds"]]
-    named = rows["host"].fillna("") != ""
-    rows["host"] = rows["host"].where(named, rows["deployment"])
+    rows["host"] = rows["host"].replace("", None).fillna(rows["deployment"])
     return rows[SHOWN].set_index("host").rename_axis(None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -16,7 +16,17 @@ from ..experiment.model import Margin
 from ..metrics import ALPHA, plural
 from . import caveats
 from .intervals import Floats
-from .runs import ENDS, HOSTS, MEASUREMENT, ROWS_ALONE, Measurement, status_counts
+from .limits import of_conditions
+from .observe import Observations
+from .runs import (
+    ENDS,
+    HOSTS,
+    MEASUREMENT,
+    ROWS_ALONE,
+    Measurement,
+    status_counts,
+    varying,
+)
 from .verdicts import (
     Comparison,
     Family,
@@ -40,7 +50,8 @@ def judge_questions(
 ) -> Family:
     """Judge questions as one family: the declared ones share `alpha`, each other stands alone.
 
-    Rows of an experiment that declared its contrasts get none of its verdicts.
+    Rows of an experiment that declared its contrasts get none of its verdicts. What limits a
+    throughput is told beside a verdict, and no verdict rests on it.
     """
     warnings: tuple[str, ...] = ()
     if source.exploratory:
@@ -48,9 +59,16 @@ def judge_questions(
         warnings = (ROWS_ALONE,)
     samples = list(map(sample_of, questions))
     judged = judge_samples(samples, alpha=alpha, sequential=sequential)
+    causes: dict[Observations, Mapping[Any, str]] = {}
     comparisons = []
-    for q, found in zip(questions, judged, strict=True):
-        comparisons.append(_comparison(q, found))
+    for q, s, found in zip(questions, samples, judged, strict=True):
+        limited_by = "", ""
+        if q.obs is not None:
+            if q.obs not in causes:
+                causes[q.obs] = of_conditions(q.obs)["cause"].to_dict()
+            known = causes[q.obs]
+            limited_by = known.get(q.a, ""), known.get(q.b, "")
+        comparisons.append(_of_question(q, s, found, limited_by))
     ok, failed, excluded = status_counts(source.runs)
     return Family(
         comparisons=tuple(comparisons),
@@ -59,7 +77,7 @@ def judge_questions(
         ok=ok,
         failed=failed,
         excluded=excluded,
-        experiment=str(source.origin.declared.get("name") or ""),
+        experiment=source.name,
         warnings=warnings,
         notice=source.origin.notice,
     )
@@ -72,9 +90,10 @@ def sample_of(q: Question) -> Sample:
     refusal = f"no complete run has a value of {q.metric}"
     if q.obs is not None:
         refusal = ""
-        replicate = q.obs.grid.replicate
-        a, due_a = q.obs.side(q.a)
-        b, due_b = q.obs.side(q.b)
+        value, due = q.obs.rounds
+        replicate = value.index.get_level_values("replicate").to_numpy(np.intp)
+        a, b = value[q.a].to_numpy(), value[q.b].to_numpy()
+        due_a, due_b = due[q.a].to_numpy(), due[q.b].to_numpy()
         # a threshold is the other side of each round that has a run
         if q.threshold is not None:
             b, due_b = np.where(np.isnan(a), np.nan, q.threshold), due_a
@@ -101,30 +120,46 @@ def sample_of(q: Question) -> Sample:
     )
 
 
-def _comparison(q: Question, found: Judged) -> Comparison:
+def _of_question(
+    q: Question, s: Sample, found: Judged, limited_by: tuple[str, str]
+) -> Comparison:
     """Return what was found with what it is about."""
     names, context = names_of(q)
-    medians = math.nan, math.nan
-    known = 0 not in found.runs[: len(q.conditions)]
-    if q.obs is not None and known:
-        # the levels that every table and figure gives
-        second = q.obs.value(q.b) if q.threshold is None else math.nan
-        medians = q.obs.value(q.a), second
-    before = caveats.of_question(q, names)
-    after = caveats.of_result(q, found, names, medians)
-    return Comparison(
+    medians = [math.nan, math.nan]
+    if q.obs is not None and 0 not in found.runs[: len(q.conditions)]:
+        for number, condition in enumerate(q.conditions):
+            # the levels that every table and figure gives
+            medians[number] = q.obs.value(condition)
+    about = Comparison(
         **vars(found),
         metric=q.metric,
         factor=q.factor,
-        names=names,
         context=context,
-        scope=caveats.scope(q, found),
-        margin=q.margin,
-        better=q.better,
         threshold=q.threshold,
-        declared=q.declared,
+        limited_by=limited_by,
+        warnings=tuple(caveats.of_question(q, names)),
+    )
+    return _compared(about, s, names, (medians[0], medians[1]), q)
+
+
+def _compared(
+    c: Comparison,
+    s: Sample,
+    names: tuple[str, str],
+    medians: tuple[float, float],
+    q: Question | None = None,
+) -> Comparison:
+    """Return a comparison with its sides, what it holds for, and what to know before."""
+    warnings = caveats.of_result(q, c, names, medians)
+    return replace(
+        c,
+        names=names,
         medians=medians,
-        warnings=(*before, *after),
+        margin=s.margin,
+        better=s.better,
+        declared=s.declared,
+        scope=caveats.scope(q, c),
+        warnings=(*c.warnings, *warnings),
     )
 
 
@@ -141,21 +176,19 @@ def names_of(q: Question) -> tuple[tuple[str, str], str]:
     named = list(dict.fromkeys(name for side in q.sides for name in side))
     differ = {*named}
     if q.threshold is None:
-        one, two = facts.to_dict("records")
-        differ = {name for name in named if one[name] != two[name]}
+        differ = set(varying(facts, named))
     for pair in ENDS:
         if not differ.isdisjoint(pair):  # a path has one name: "zone 1 → 2"
             differ.update(pair)
+    own = [name for name in named if name in differ]
     # what all conditions have in common goes without saying
     shared = [name for name in named if name in obs.apart and name not in differ]
+    context = ""
     if q.contrast is not None:
         context = levels_text({name: obs.at(q.a, name) for name in shared})
     elif shared or MEASUREMENT in differ:
         # nobody named these levels, so ordinary ones go unsaid
         context = obs.called(shared)[q.a]
-    else:
-        context = ""
-    own = [name for name in named if name in differ]
     if own == [MEASUREMENT]:
         return _both(q, list(facts[MEASUREMENT])), context
     if own and {*own} <= {*HOSTS}:
@@ -250,11 +283,12 @@ def judge(
         deployments = list(range(wide.index.nlevels - 1))
         groups = wide.groupby(level=deployments).ngroup()
         replicate = np.asarray(groups, dtype=np.intp)
-    samples = []
+    b = wide[baseline].to_numpy()
+    samples, names = [], []
     for name in others:
-        a, b = wide[name].to_numpy(), wide[baseline].to_numpy()
+        a = wide[name].to_numpy()
         samples.append(Sample(a=a, b=b, replicate=replicate, margin=share, better=better))
-    names = [(str(name), str(baseline)) for name in others]
+        names.append((str(name), str(baseline)))
     return family_of(samples, names, alpha=alpha)
 
 
@@ -270,18 +304,7 @@ def family_of(
     comparisons = []
     for both, s, found in zip(names, samples, judged, strict=True):
         medians = _median(s.a), _median(s.b)
-        several = found.deployments > 1
-        comparison = Comparison(
-            **vars(found),
-            names=both,
-            scope=f"over {found.deployments} deployments" if several else "",
-            margin=s.margin,
-            better=s.better,
-            declared=s.declared,
-            medians=medians,
-            warnings=tuple(caveats.of_result(None, found, both, medians)),
-        )
-        comparisons.append(comparison)
+        comparisons.append(_compared(Comparison(**vars(found)), s, both, medians))
     declared = sum(s.declared for s in samples)
     return Family(tuple(comparisons), alpha=alpha, declared=declared)
 

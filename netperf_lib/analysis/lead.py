@@ -35,14 +35,14 @@ from .history import ask_history
 from .limits import limits_words, of_conditions
 from .observe import Observations, observe
 from .rule import of_main_tools, other_factors, usual
-from .runs import PAIR, Data, measurement, states, varying
+from .runs import PAIR, Data, measurement, varying
 from .streams import filled
 from .verdicts import Comparison, Family, Question, factor_of
 from .words import (
     TIMES,
     UNDECIDED,
     UNKNOWN,
-    Words,
+    Line,
     capital,
     label,
     log_size,
@@ -66,7 +66,7 @@ class Lead:
 
     Attributes
     ----------
-    lines : tuple of Words
+    lines : tuple of Line
         One for each factor, then notes on the family.
     family : Family
         The comparisons that it mentions; those of throughput with what limits both sides.
@@ -76,7 +76,7 @@ class Lead:
         Whether the experiment declares them; if not, they were made by rule from the labels.
     """
 
-    lines: tuple[Words, ...]
+    lines: tuple[Line, ...]
     family: Family = field(default_factory=lambda: Family(()))
     contrasts: tuple[Contrast, ...] = ()
     declared: bool = False
@@ -90,7 +90,7 @@ class Lead:
         return " ".join(self.lines)
 
     def _repr_markdown_(self) -> str:
-        return Words.lead(self.lines).shown
+        return "\n>\n".join(line._repr_markdown_() for line in self.lines)
 
 
 def lead_paragraph(
@@ -128,9 +128,8 @@ def lead_paragraph(
     """
     whole = measurement(data, pattern)
     source = whole.only(where)
-    contrasts = [*whole.contrasts, *whole.added]
-    if metric is not None:
-        contrasts = [c for c in contrasts if c.metric == metric]
+    every = (*whole.contrasts, *whole.added)
+    contrasts = [c for c in every if metric in (None, c.metric)]
     observed = of_main_tools(source, metric, contrasts)
     if contrasts:
         family, questions = judge_declared(whole, metric, where, margin)
@@ -145,24 +144,26 @@ def lead_paragraph(
             thresholds.append(answer)
     lines = [("", text) for text in _thresholds(thresholds)]
     for name, answers in by_factor.items():
+        title = "paths" if name == PAIR else label(name)
         asked = [c for c in contrasts if factor_of(c) == name]
         sentences = [*_figures(observed, name, asked), *_conclusions(answers)]
-        title = "paths" if name == PAIR else label(name)
         lines.append((capital(title), " ".join(sentences)))
     for obs in observed:
         if not obs.factors:
             [condition] = obs.names
             lines.append((condition, _level(obs, condition)))
-        every = observe(source, obs.metric) if obs.where else obs
-        limited = of_conditions(every)
+        limited = of_conditions(observe(source, obs.metric) if obs.where else obs)
         if (limited["cause"] != UNKNOWN).any():
             lines.append(("Limits", limits_words(limited)))
     lines.append(("", _notes(observed, family, declared=bool(contrasts))))
-    if not any(states(source.runs)[0]):
+    if source.complete.empty:
         lines.append(("", "No run is complete."))
-    shown = tuple(Words.line(title, text) for title, text in lines if text)
-    used = tuple(q.as_contrast() for q in questions)
-    return Lead(shown, family, used, bool(contrasts))
+    return Lead(
+        lines=tuple(Line(topic, text) for topic, text in lines if text),
+        family=family,
+        contrasts=tuple(q.as_contrast() for q in questions),
+        declared=bool(contrasts),
+    )
 
 
 def opening(location: Readable) -> Lead:
@@ -178,22 +179,24 @@ def opening(location: Readable) -> Lead:
     results = read(location)
     if not results.parts:
         return lead_paragraph(results)
-    return Lead(tuple(line for _, line in sorted(map(_opening, results.parts))))
+    lines = sorted(map(_opening, results.parts))
+    return Lead(tuple(line for _, line in lines))
 
 
-def _opening(one: Results) -> tuple[float, Words]:
+def _opening(one: Results) -> tuple[float, Line]:
     """Return the share of runs that are complete, and the line of an experiment."""
     try:
         runs = measurement(one).runs
     except NotMeasured:
-        return 0.0, Words.line(one.name, "Nothing was measured yet.")
-    good = runs["status"] == "ok"
+        return 0.0, Line(one.name, "Nothing was measured yet.")
     words: list[str] = [*lead_paragraph(one).lines[:2]]
+    good = runs["status"] == "ok"
     if not good.all():
         words.insert(0, f"{(~good).sum()} of {plural(len(runs), 'run')} failed.")
-    started = runs["started_utc"].min()
-    when = "" if pd.isna(started) else f" ({started:%-d %B %Y})"
-    return float(good.mean()), Words.line(f"{one.name}{when}", " ".join(words))
+    topic, started = one.name, runs["started_utc"].min()
+    if not pd.isna(started):
+        topic += f" ({started:%-d %B %Y})"
+    return float(good.mean()), Line(topic, " ".join(words))
 
 
 def _is_decided(family: Family) -> bool:
@@ -210,15 +213,14 @@ def _thresholds(answers: Iterable[Answer]) -> list[str]:
         if q.obs is not None and q.a:
             groups[q.obs, c.names[1]].append(q)
     sentences = []
-    for (obs, bound), asked in groups.items():
-        names = [q.a for q in asked]
+    for (obs, bound), [first, *others] in groups.items():
+        names = [first.a, *(q.a for q in others)]
         values = obs.complete.set_index("condition").loc[names, "value"]
-        met, extreme = (
-            values < asked[0].threshold,
-            f"largest {format_value(values.max(), obs.unit)}",
-        )
-        if asked[0].better == "higher":
-            met, extreme = ~met, f"smallest {format_value(values.min(), obs.unit)}"
+        met = values < first.threshold
+        extreme = f"largest {format_value(values.max(), obs.unit)}"
+        if first.better == "higher":
+            met = ~met
+            extreme = f"smallest {format_value(values.min(), obs.unit)}"
         where = "" if len(names) == len(obs.names) else f" on {in_words(names)}"
         sentences.append(
             f"{met.sum():,} of {met.size:,} runs{where} are {bound} ({extreme})."
@@ -246,9 +248,8 @@ def _levels(obs: Observations, name: str, shown: Sequence[str]) -> list[str]:
     apart = varying(obs.facts.loc[[*shown]].astype(str), obs.by)
     if not apart:
         return []
-    called = obs.called(apart)
+    called, head = obs.called(apart), capital(quantity(obs.metric))
     shared = [one for one in other_factors(obs, name) if one in {*obs.apart} - {*apart}]
-    head = capital(quantity(obs.metric))
     if shared:
         head += f" ({obs.called(shared)[shown[0]]})"
     figures = {c: f"{format_value(obs.value(c), obs.unit)} ({called[c]})" for c in shown}
@@ -259,9 +260,9 @@ def _levels(obs: Observations, name: str, shown: Sequence[str]) -> list[str]:
     sentences = [f"{head} is {text}."]
     advertised = obs.at(most, "advertised_bps")
     if obs.unit == "bps" and isinstance(advertised, int | float) and advertised > 0:
+        share = 100 * obs.value(most) / advertised
         whole = format_value(advertised, "bps")
-        share = f"{100 * obs.value(most) / advertised:.0f} %"
-        sentences.append(f"The most is {share} of the advertised {whole}.")
+        sentences.append(f"The most is {share:.0f} % of the advertised {whole}.")
     return sentences
 
 
@@ -307,8 +308,9 @@ def _conclusions(answers: Iterable[Answer]) -> list[str]:
         effects = []
         for (measured, effect), where in found.items():
             # where it holds goes without saying if it holds of all
-            some = len(where) < asked[names, measured]
-            effects.append(f"{effect} ({'; '.join(where)})" if some else effect)
+            if len(where) < asked[names, measured]:
+                effect += f" ({'; '.join(where)})"
+            effects.append(effect)
         sentences.append(f"{capital(names[0])} against {names[1]}: {in_words(effects)}.")
         if names in at_gateway:
             sentences.append("The gateway is the limit.")

@@ -23,11 +23,12 @@ from ..experiment.factors import FACTORS, factor, plain, sort_levels
 from ..experiment.origin import Origin
 from ..metrics import METRICS, PAGES, in_words, plural
 from ..metrics import metric as metric_of
-from .intervals import LONG_SERIES, Floats, Level, level
+from .intervals import LONG_SERIES, Level, level
 from .runs import (
     ENDS,
     HOSTS,
     MEASUREMENT,
+    OF_ENDS,
     PAIR,
     UNIT,
     Data,
@@ -60,26 +61,6 @@ GIVES = ("tool", "test", "during", "full_rtt")
 UNBLOCKED = (
     "rounds are not known: each run is a round of its own, and comparisons are not paired"
 )
-
-
-@dataclass(frozen=True)
-class Grid:
-    """What each condition gave in each round.
-
-    Attributes
-    ----------
-    value : ndarray, shape (conditions, rounds)
-        Rounds are in time order. NaN: the run is missing; infinity: it failed or was repeated.
-    due : ndarray of bool, shape (conditions, rounds)
-        What was excluded for a recorded cause was not due, nor was a condition that its deployment
-        never measured.
-    replicate : ndarray of int, shape (rounds,)
-        The deployment of each round.
-    """
-
-    value: Floats
-    due: npt.NDArray[np.bool_]
-    replicate: npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +120,11 @@ class Observations:
         return list(self.facts.index)
 
     @property
+    def measured(self) -> list[str]:
+        """Names of the conditions that have a value."""
+        return list(self.levels.index[self.levels["n"] > 0])
+
+    @property
     def conditions(self) -> pd.DataFrame:
         """The levels of the factors that split; a row for each condition."""
         return self.facts[list(self.by)]
@@ -146,9 +132,10 @@ class Observations:
     @property
     def factors(self) -> list[str]:
         """What splits the conditions; the two ends of a path are one factor, ``pair``, the last."""
-        ends = {name for pair in ENDS for name in pair}
-        names = [name for name in self.by if name not in ends]
-        return names if len(names) == len(self.by) else [*names, PAIR]
+        names = [name for name in self.by if name not in OF_ENDS]
+        if len(names) < len(self.by):
+            names.append(PAIR)
+        return names
 
     @property
     def complete(self) -> pd.DataFrame:
@@ -157,13 +144,17 @@ class Observations:
         return rows.sort_values(["replicate", "round"], kind="stable", ignore_index=True)
 
     @property
+    def due(self) -> pd.DataFrame:
+        """The rows of `table` that were due: what was excluded for a recorded cause was not."""
+        return self.table[self.table["state"] != "excluded"]
+
+    @property
     def wide(self) -> pd.DataFrame:
         """The values: rounds down, conditions across, NaN where there is none.
 
         With several deployments a row is a deployment and a round.
         """
-        table = self.table[self.table["state"] != "excluded"]
-        table = table.astype({"round": int, "condition": object})
+        table = self.due.astype({"round": int, "condition": object})
         rows = [*varying(table, UNIT), "round"]
         wide = table.pivot(index=rows, columns="condition", values="value")  # noqa: PD010
         return wide.reindex(columns=pd.Index(self.names, name="condition"))
@@ -171,51 +162,42 @@ class Observations:
     @cached_property
     def levels(self) -> pd.DataFrame:
         """The level of each condition: ``n`` runs, ``median``, its interval, and the extremes."""
+        columns = "n median low high smallest largest confidence".split()
         found = {}
         for name, rows in self.complete.groupby("condition", observed=True):
             x, one = rows["value"], level_of(rows)
-            interval = one.low, one.high, x.min(), x.max(), one.confidence
-            # a single observation has no interval
-            known = interval if len(x) > 1 else [np.nan] * len(interval)
-            found[name] = len(x), one.median, *known
-        columns = "n median low high smallest largest confidence".split()
+            ends = one.low, one.high, x.min(), x.max()
+            found[name] = len(x), one.median, *ends, one.confidence
         table = pd.DataFrame.from_dict(found, orient="index", columns=columns)
+        # a single observation has no interval
+        table.loc[table["n"] < 2, columns[2:]] = np.nan
         table = table.reindex(self.facts.index).fillna({"n": 0})
         return table.astype({"n": int})
 
     @cached_property
-    def grid(self) -> Grid:
-        """What each condition gave in each round, as the statistics take it."""
-        table = self.table[self.table["state"] != "excluded"]
-        blocks = table[["replicate", "round"]].drop_duplicates()
-        blocks = blocks.sort_values(["replicate", "round"], ignore_index=True)
-        column = table[["replicate", "round"]].merge(blocks.reset_index(), how="left")
-        row = table["condition"].cat.codes.to_numpy()
-        cells = row, column["index"].to_numpy()
-        failed = (table["state"] == "failed") | table["repeated"]
-        value = np.full((len(self.facts), len(blocks)), np.nan)
-        value[cells] = table["value"].mask(failed, np.inf)
-        due = np.zeros(value.shape, dtype=bool)
-        due[cells] = True
-        return Grid(value, due, blocks["replicate"].to_numpy(np.intp))
+    def rounds(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """What each condition gave in each round, and whether it was due.
 
-    def side(self, condition: str) -> tuple[Floats, npt.NDArray[np.bool_]]:
-        """Return what a condition gave in each round of `grid`, and in which it was due."""
-        if condition not in self._facts:
-            rounds = self.grid.replicate.size
-            return np.full(rounds, np.nan), np.zeros(rounds, dtype=bool)
-        row = self.facts.index.get_loc(condition)
-        return self.grid.value[row], self.grid.due[row]
+        A row for each deployment and round, a column for each condition, and one without a name for
+        one that was not observed. NaN: the run is missing; infinity: it failed or was repeated.
+        """
+        table = self.due
+        failed = (table["state"] == "failed") | table["repeated"]
+        given = table.assign(value=table["value"].mask(failed, np.inf), due=1.0)
+        given = given.astype({"condition": object})
+        names = [*self.names, ""]
+        cells = {"index": ["replicate", "round"], "columns": "condition"}
+        value = given.pivot(**cells, values="value").reindex(columns=names)  # noqa: PD010
+        due = given.pivot(**cells, values="due").reindex(columns=names)  # noqa: PD010
+        return value, due.notna()
 
     @cached_property
     def hosts(self) -> Mapping[str, set[str]]:
         """The hosts between which each condition was measured."""
-        hosts: dict[str, set[str]] = defaultdict(set)
-        for end in HOSTS:
-            known = self.runs.dropna(subset=end)
-            for name, there in known.groupby("condition", observed=True)[end]:
-                hosts[str(name)].update(map(str, there.unique()))
-        return hosts
+        ends = self.runs.melt("condition", [*HOSTS], value_name="host").dropna()
+        by_condition = ends.astype({"host": str}).groupby("condition", observed=True)
+        hosts = by_condition["host"].agg(set)
+        return {str(name): there for name, there in hosts.items()}
 
     @property
     def on_known_hosts(self) -> bool:
@@ -231,10 +213,9 @@ class Observations:
     @cached_property
     def varying(self) -> list[str]:
         """The factors of which not all runs have one level."""
-        names = list(map(str, self.facts))
-        several = (self.facts == SEVERAL).any().to_numpy()
-        every = zip(names, several, strict=True)
-        return [name for name, mixed in every if mixed or name in self.apart]
+        several = (self.facts == SEVERAL).any()
+        names = {*self.apart, *several.index[several]}
+        return [name for name in map(str, self.facts) if name in names]
 
     @cached_property
     def _facts(self) -> dict[Any, dict[Any, Any]]:
@@ -249,7 +230,9 @@ class Observations:
 
         The level of ``pair`` is the condition itself.
         """
-        return condition if name == PAIR else self._facts[condition].get(name)
+        if name == PAIR:
+            return condition
+        return self._facts[condition].get(name)
 
     def levels_at(self, condition: str) -> Mapping[str, Any]:
         """Return the levels of all factors in a condition."""
@@ -276,8 +259,10 @@ class Observations:
 
     def condition(self, side: Mapping[str, Any] | None) -> str:
         """Return the condition that a side of a contrast names; empty if several, or none."""
-        names = [] if side is None else self.matching(side)
-        return names[0] if len(names) == 1 else ""
+        if side is None:
+            return ""
+        first, *others = self.matching(side) or [""]
+        return "" if others else first
 
     def same(self, one: str, two: str, *factors: str) -> bool:
         """Return whether a condition differs from another one in nothing but these factors.
@@ -302,34 +287,30 @@ class Observations:
     def only(self, names: Mapping[str, str] | Collection[str]) -> Observations:
         """Return the observations of these conditions alone; a mapping gives them other names."""
         called = names if isinstance(names, Mapping) else {name: name for name in names}
-        chosen = [c for c in self.names if c in called]
-        index = pd.Index([called[c] for c in chosen], name="condition", dtype=object)
+        facts = self.facts[self.facts.index.isin([*called])]
+        facts = facts.rename(index=called)
 
         def part(frame: pd.DataFrame) -> pd.DataFrame:
-            frame = frame[frame["condition"].isin(chosen)]
-            column = frame["condition"].cat.set_categories(chosen)
-            return frame.assign(condition=column.cat.rename_categories([*index]))
+            named = frame["condition"].astype(object).map(called)
+            condition = pd.Categorical(named, facts.index, ordered=True)
+            return frame.assign(condition=condition).dropna(subset="condition")
 
-        return replace(
-            self,
-            table=part(self.table),
-            facts=self.facts.loc[chosen].set_axis(index),
-            runs=part(self.runs).reset_index(drop=True),
-            _called={},
-        )
+        runs = part(self.runs).reset_index(drop=True)
+        return replace(self, table=part(self.table), facts=facts, runs=runs, _called={})
 
     def main(self, contrasts: Sequence[Contrast] = ()) -> Observations:
         """Return the conditions that a figure shows (see `slice_for`); what all share is unsaid."""
         small = self.only(self.usual(self.asked, contrasts))
         names = varying(small.facts.astype(str), small.by)
-        return small.only(small.called(names)) if names else small
+        if names:
+            return small.only(small.called(names))
+        return small
 
     def usual(
         self, factors: Sequence[str], contrasts: Sequence[Contrast] = ()
     ) -> list[str]:
         """Return the conditions in which some factors are looked at: see `slice_for`."""
-        measured = [c for c in self.names if self.value(c, "n") > 0]
-        return slice_for(self, factors, measured, contrasts)
+        return slice_for(self, factors, self.measured, contrasts)
 
     def called(self, names: Sequence[str]) -> dict[str, str]:
         """Return what to call each condition by the levels of these factors alone."""
@@ -502,37 +483,34 @@ def observe(
     candidates = [name for name in source.factors if name in differing]
     split = _splitting(used, candidates, asked, pooled)
 
-    # the conditions; an excluded run has one where another run of it was used
-    number = pd.Series(numbered(runs, split), runs.index)
-    facts = _facts(used[known], number[used.index], split, differing)
+    # the conditions
+    number = numbered(runs, split)
+    facts = _facts(used[known], number[: len(used)], split, differing)
     names = condition_names(facts, split, differing)
-    condition = pd.Categorical.from_codes(
-        facts.index.get_indexer(pd.Index(number)),
-        dtype=pd.CategoricalDtype(names, ordered=True),
-    )
+    # what was excluded has one where another run of it was used
+    place = facts.index.get_indexer(pd.Index(number))
+    condition = pd.CategoricalDtype(names, ordered=True)
+    runs["condition"] = pd.Categorical.from_codes(place, dtype=condition)
     facts.index = pd.Index(names, name="condition", dtype=object)
-    runs = runs.assign(condition=condition)
 
     # what they gave
     table, most = _tabulate(runs.dropna(subset="condition"), pooled)
     # nobody knows what was planned of logs
     if blocked and source.origin.source != "imported":
         table = _with_missing(table, _rounds(source))
-    notes = [
-        *_notes(runs, split, asked),
-        *_counts(table, pooled, most),
-    ]
-    ok = runs["state"] == "ok"
-    complete = source.runs.loc[runs.index[ok]].assign(
-        condition=runs["condition"][ok], replicate=runs["replicate"][ok]
-    )
+    ok = runs.loc[runs["state"] == "ok", ["condition", "replicate"]]
+    complete = source.runs.loc[ok.index].assign(**ok)
+    residue = split[len(asked) :] if asked else []
+    notes = _notes(runs, table, residue, pooled, most)
+    if not blocked:
+        notes.append(UNBLOCKED)
     return Observations(
         metric=metric,
         table=table,
         facts=facts,
         by=tuple(split),
         asked=asked,
-        notes=tuple(notes if blocked else [*notes, UNBLOCKED]),
+        notes=tuple(notes),
         runs=complete.reset_index(drop=True),
         where=where,
         blocked=blocked,
@@ -553,28 +531,29 @@ def _pooled(source: Measurement, pool: str | Sequence[str]) -> list[str]:
     return names
 
 
-def _notes(runs: pd.DataFrame, split: Sequence[str], asked: Sequence[str]) -> list[str]:
-    """Return what the reader must know of the runs, and of what splits them."""
+def _notes(
+    runs: pd.DataFrame,
+    table: pd.DataFrame,
+    residue: Sequence[str],
+    pooled: Sequence[str],
+    most: int,
+) -> list[str]:
+    """Return what was left out, what else splits, what was pooled, and what has no value."""
     notes = []
-    if excluded := int((runs["state"] == "excluded").sum()):
+    excluded = int((runs["state"] == "excluded").sum())
+    if excluded:
         notes.append(f"{plural(excluded, 'excluded run')} left out")
-    residue = split[len(asked) :]
-    if asked and residue:
+    if residue:
         vary = "varies" if len(residue) == 1 else "vary"
         names = in_words(map(label, residue))
         notes.append(f"{names} {vary} too: each level is a condition of its own")
-    return notes
-
-
-def _counts(table: pd.DataFrame, pooled: Sequence[str], most: int) -> list[str]:
-    """Return what was pooled, and how many observations have no value."""
-    notes = []
     if pooled and most > 1:
         names = ", ".join(map(label, pooled))
         notes.append(f"pooled: {names}: geometric mean of up to {most} runs of a round")
-    counts = table["state"].value_counts()
-    states_ = [state for state in ("failed", "missing") if state in counts]
-    notes += [f"{plural(int(counts[one]), 'observation')} {one}" for one in states_]
+    for state in ("failed", "missing"):
+        count = int((table["state"] == state).sum())
+        if count:
+            notes.append(f"{plural(count, 'observation')} {state}")
     return notes
 
 
@@ -584,7 +563,10 @@ def _counts(table: pd.DataFrame, pooled: Sequence[str], most: int) -> list[str]:
 def _runs_that_may_give(
     source: Measurement, metric: str, where: Mapping[str, Any]
 ) -> pd.DataFrame:
-    """Return the last attempt at each run of the tests that give a metric, with its value."""
+    """Return the last attempt at each run of the tests that give a metric, with its value.
+
+    Runs that are excluded come last.
+    """
     runs = source.runs
     ran, excluded = states(runs)
     value = pd.to_numeric(runs[metric], errors="coerce").astype(float)
@@ -600,36 +582,36 @@ def _runs_that_may_give(
     unsaid = runs["status"].isna()
     state = np.select([ok, excluded, unsaid], ["ok", "excluded", "missing"], "failed")
     trial = _trial(runs)
-    carried = [*source.factors, "run_id", "started_utc", "order", "round"]
-    chosen = runs[[*carried, *UNIT]].assign(
-        replicate=numbered(runs, UNIT),
-        value=value.where(ok),
-        state=state,
-        repeated=_repeated(runs, trial, ran),
-    )
     kept = _may_give(runs, ran, ok) & ~trial.duplicated(keep="last")
     for name, wish in where.items():
+        levels = wished(name, wish)
         cast = map(factor(name).cast, runs.loc[kept, name].unique())
         known = sort_levels(name, cast)
-        strange = [one for one in wished(name, wish) if one not in known]
+        strange = [one for one in levels if one not in known]
         if strange:
             words = ", ".join(map(factor(name).written, known))
             raise NothingToReport(
                 f"{name} is never {strange[0]!r} in runs of {metric}; it is {words}"
             )
-        kept &= has_level(runs[name], wished(name, wish))
-    return chosen[kept]
+        kept &= has_level(runs[name], levels)
+    carried = [*source.factors, "run_id", "started_utc", "order", "round", *UNIT]
+    chosen = runs[carried].assign(
+        replicate=numbered(runs, UNIT),
+        value=value.where(ok),
+        state=state,
+        repeated=_repeated(runs, trial, ran),
+    )
+    return pd.concat([chosen[kept & ~excluded], chosen[kept & excluded]])
 
 
 def _may_give(runs: pd.DataFrame, ran: pd.Series, ok: pd.Series) -> pd.Series:
     """Return which runs are of tests that give a metric: only these can fail at giving it."""
-    kind = numbered(runs, GIVES)
-    gives = np.bincount(kind, weights=ok)[kind] > 0
+    kind, like = numbered(runs, GIVES), numbered(runs, ["tool", "test"])
     # of a test that never ran to its end nobody knows; it counts where its like gives the metric
-    never_ran = np.bincount(kind, weights=ran)[kind] == 0
-    like = numbered(runs, ["tool", "test"])
-    its_like_gives = np.bincount(like, weights=ok)[like] > 0
-    return pd.Series(gives | (never_ran & its_like_gives), runs.index)
+    never_ran = ~ran.groupby(kind).transform("any")
+    like_gives = ok.groupby(like).transform("any")
+    gives: pd.Series = ok.groupby(kind).transform("any") | (never_ran & like_gives)
+    return gives
 
 
 def _trial(runs: pd.DataFrame) -> pd.Series:
@@ -689,15 +671,16 @@ def _splitting(
 def _splits(codes: pd.DataFrame, names: list[str]) -> bool:
     """Return whether runs that the chosen factors do not tell apart have several levels."""
     kind = factor(names[0])
-    # a log that does not say its streams may have others than one that does
-    if kind.always_splits and (kind.null != "unknown" or names == ["streams"]):
-        return _vary(codes, names, ["group"])
-    # an end of which nothing is known is no other one
-    known = codes[(codes[names] >= 0).any(axis=1)]
     # without rounds, other hosts are another path
     other_path = names[0] in HOSTS and codes["round"].is_unique
-    if (kind.always_splits or other_path) and _vary(known, names, ["group"]):
-        return True
+    if kind.always_splits or other_path:
+        told = codes
+        # a log that does not say its streams may have others than one that does
+        if names != ["streams"] and (kind.null == "unknown" or not kind.always_splits):
+            # an end of which nothing is known is no other one
+            told = codes[(codes[names] >= 0).any(axis=1)]
+        if _vary(told, names, ["group"]):
+            return True
     # what changes between rounds says nothing; two runs of a round are two conditions
     return _vary(codes, names, ["group", "cell"])
 
@@ -713,30 +696,25 @@ def _vary(codes: pd.DataFrame, names: list[str], within: list[str]) -> bool:
 
 def _facts(
     levels: pd.DataFrame,
-    number: pd.Series,
+    number: npt.NDArray[np.int64],
     split: Sequence[str],
     differing: Sequence[str],
 ) -> pd.DataFrame:
     """Return the level of every factor, a row for each condition, in the order of its levels."""
-    first = levels[~number.duplicated()]
+    first = np.unique(number, return_index=True)[1]
     # plain types, as a person would write them
-    index = pd.Index(number[first.index].to_numpy())
-    plainly = {name: list(map(plain, first[name])) for name in levels}
-    facts = pd.DataFrame(plainly, index=index, dtype=object)
-    group = number.to_numpy()
+    plainly = {name: list(map(plain, levels[name].iloc[first])) for name in levels}
+    facts = pd.DataFrame(plainly, dtype=object)
     for name in differing:
-        if name in split:
-            continue
-        codes = pd.factorize(levels[name])[0]
-        of_first = pd.Series(codes[~number.duplicated()], facts.index)
-        several = np.unique(group[codes != of_first[group].to_numpy()])
-        facts.loc[several, name] = SEVERAL
+        if name not in split:
+            codes = numbered(levels, [name])
+            facts.loc[number[codes != codes[first][number]], name] = SEVERAL
     ranks = pd.DataFrame(index=facts.index)
     for name in split:
         order = sort_levels(name, facts[name])
         if name == MEASUREMENT:  # in the order in which they were given
             order = list(levels[name].unique())
-        ranks[name] = [order.index(one) for one in facts[name]]
+        ranks[name] = list(map(order.index, facts[name]))
     if not split:
         return facts
     return facts.loc[ranks.sort_values([*split]).index]
@@ -749,19 +727,11 @@ def _tabulate(runs: pd.DataFrame, pooled: Sequence[str]) -> tuple[pd.DataFrame, 
     """Return an observation for each condition and round, and the most runs that one has."""
     is_excluded = runs["state"] == "excluded"
     used, excluded = runs[~is_excluded], runs[is_excluded]
-    cell = numbered(used, CELL)
-    size = np.bincount(cell)[cell]
-    most = int(size.max(initial=0))
-    if most > 1:
+    most = 1
+    if used.duplicated(CELL).any():
         if not pooled:
             _refuse_collisions(used)
-        # one failed run spoils its round: the mean of the others is another mixture
-        spoiled = np.bincount(cell, weights=used["state"] != "ok")[cell] > 0
-        value = used["value"].where(size == 1, _merged(used, cell, pooled))
-        failed = used["state"].where(used["state"] != "ok", "failed")
-        used = used.assign(
-            value=value.mask(spoiled), state=used["state"].mask(spoiled, failed)
-        )
+        used, most = _merged(used, pooled)
     # an excluded run is no gap where another one took its place
     table = pd.concat([used, excluded]).drop_duplicates(CELL)
     carried = ["value", "state", "order", "repeated", "run_id", "started_utc"]
@@ -780,26 +750,30 @@ def _refuse_collisions(runs: pd.DataFrame) -> None:
         )
 
 
-def _merged(
-    runs: pd.DataFrame, cell: npt.NDArray[np.int64], pooled: Sequence[str]
-) -> pd.Series:
-    """Return for each run the mean of its cell: geometric, of pairs brought to one level.
+def _merged(runs: pd.DataFrame, pooled: Sequence[str]) -> tuple[pd.DataFrame, int]:
+    """Return runs with the mean of their cell, and the most runs of a cell.
 
-    A pair of hosts that is missing in a round then shifts nothing.
+    It is geometric, of pairs brought to one level: a pair of hosts that is missing in a round then
+    shifts nothing.
     """
-    value = runs["value"]
+    cell, value = numbered(runs, CELL), runs["value"]
+    size = np.bincount(cell)[cell]
     if (value <= 0).any():  # zeros have no geometric mean
-        return value.groupby(cell).transform("mean")
-    logs = np.log(value)
-    condition = numbered(runs, ["condition"])
-    part = numbered(runs, ["condition", *pooled])
-    of_part = logs.groupby(part).transform("mean")
-    # each part counts once in the level of its condition
-    once = ~pd.Series(part, runs.index).duplicated()
-    of_condition = of_part.where(once).groupby(condition).transform("mean")
-    centred = logs - of_part + of_condition
-    mean: pd.Series = np.exp(centred.groupby(cell).transform("mean"))
-    return mean
+        mean = value.groupby(cell).transform("mean")
+    else:
+        logs = np.log(value)
+        part = numbered(runs, ["condition", *pooled])
+        of_part = logs.groupby(part).transform("mean")
+        # each part counts once in the level of its condition
+        once = of_part.mask(pd.Series(part, runs.index).duplicated())
+        of_condition = once.groupby(runs["condition"].cat.codes).transform("mean")
+        mean = np.exp((logs - of_part + of_condition).groupby(cell).transform("mean"))
+    # one failed run spoils its round: the mean of the others is another mixture
+    ok = runs["state"] == "ok"
+    spoiled = ok & ~ok.groupby(cell).transform("all")
+    merged = mean.mask(size == 1, value).where(ok & ~spoiled)
+    state = runs["state"].mask(spoiled, "failed")
+    return runs.assign(value=merged, state=state), int(size.max())
 
 
 def _rounds(source: Measurement) -> pd.DataFrame:
@@ -820,14 +794,9 @@ def _with_missing(table: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
     used = table[table["state"] != "excluded"]
     # a condition is due in the deployments in which it was measured at all
     there = used[["condition", "replicate", *UNIT]].drop_duplicates()
-    due = there.merge(rounds, on="replicate")
-    known = pd.concat([table[CELL], due[CELL]], ignore_index=True).duplicated()
-    missing = due[~known.to_numpy()[len(table) :]]
-    if missing.empty:
-        return table
-    missing = missing.assign(value=np.nan, order=np.nan, state="missing", repeated=False)
-    whole = pd.concat([table, missing], ignore_index=True)
-    return whole.astype({"condition": table["condition"].dtype})
+    due = there.merge(rounds, on="replicate").assign(state="missing", repeated=False)
+    whole = pd.concat([table, due]).drop_duplicates(CELL, ignore_index=True)
+    return whole if len(whole) > len(table) else table
 
 
 def level_of(rows: pd.DataFrame) -> Level:
@@ -878,9 +847,9 @@ def levels(
     """
     obs = observe(data, metric, by, where=where)
     counts = pd.crosstab(obs.table["condition"].astype(object), obs.table["state"])
-    counts = counts.reindex(obs.facts.index, columns=["failed", "missing"], fill_value=0)
+    counts = counts.reindex(obs.names, columns=["failed", "missing"], fill_value=0)
     about = obs.conditions.assign(metric=obs.metric, unit=obs.unit)
-    table = pd.concat([about, obs.levels, counts], axis=1)
+    table = about.join([obs.levels, counts])
     notice = obs.origin.notice
     return table.rename_axis(columns=shortened(notice) if notice else None)
 

@@ -16,10 +16,10 @@ from typing import Any
 from ..experiment.factors import LOG_NAME, factor, plain
 from ..experiment.model import Contrast
 from ..experiment.placements import FAR_PLACES, GATEWAYS, USUAL
-from ..metrics import MARGIN, METRICS
+from ..metrics import MARGIN
 from .observe import Observations, is_label, observe, slice_for
-from .runs import PAIR, Measurement, headline_metrics, without_sent
-from .verdicts import Question, question
+from .runs import OF_ENDS, PAIR, Measurement, headline_metrics, without_sent
+from .verdicts import Question, sides_of
 
 BASELINES = ("default", "off", "none", "before", "vorher", "baseline")
 """Names of a level of a label with which the others are compared."""
@@ -30,11 +30,11 @@ def of_main_tools(
 ) -> list[Observations]:
     """Return the conditions of a metric, or of each headline metric, as `of_main_tool` has them."""
     names = [metric] if metric else headline_metrics(source)
+    if metric is None:
+        source = replace(source, runs=without_sent(source.runs))
     if any(name.endswith("_us") for name in names):
         # a rate of transactions says the same
         names = [name for name in names if name != "transaction_rate_per_s"]
-    if metric is None:
-        source = replace(source, runs=without_sent(source.runs))
     observed = [of_main_tool(source, name, contrasts) for name in names]
     return [obs for obs in observed if obs.names]
 
@@ -51,17 +51,16 @@ def of_main_tool(
     for name in ("during", "tool", "test"):
         if name not in obs.by:
             continue
-        levels = list(obs.conditions[name])
+        levels = obs.facts[name]
         if name == "during":
             # under load a throughput is that of the load itself
-            idle = METRICS[metric].unit == "bps" and None in levels
-            levels = [None] if idle else []
+            if obs.unit != "bps" or levels.notna().all():
+                continue
+            where[name] = None
         else:
-            levels = _declared(name, metric, contrasts) or levels
-            levels = [one for one in levels if one is not None]
-        if levels:
-            where[name] = Counter(levels).most_common(1)[0][0]
-            obs = _measured(observe(source, metric, where=where))
+            named = _declared(name, metric, contrasts) or levels.dropna()
+            [(where[name], _)] = Counter(named).most_common(1)
+        obs = _measured(observe(source, metric, where=where))
     return obs
 
 
@@ -69,40 +68,39 @@ def _declared(name: str, metric: str, contrasts: Sequence[Contrast]) -> list[Any
     """Return the levels of a factor that contrasts of a metric name."""
     levels = []
     for c in contrasts:
-        for side in (c.a, c.b or {}):
-            levels += [side[name]] if c.metric == metric and name in side else []
-    return levels
+        if c.metric == metric:
+            levels += [side.get(name) for side in sides_of(c)]
+    return [level for level in levels if level is not None]
 
 
 def _measured(obs: Observations) -> Observations:
     """Return the conditions that have a value."""
-    names = [c for c in obs.names if obs.value(c, "n") > 0]
-    return obs if names == obs.names else obs.only(names)
+    return obs if obs.measured == obs.names else obs.only(obs.measured)
 
 
 def questions_by_rule(
     observed: Sequence[Observations], margin: float = MARGIN
 ) -> list[Question]:
     """Return what is asked of an experiment that declares nothing."""
-    questions: list[Question] = []
+    questions, decidable = list[Question](), list[Question]()
     for obs in observed:
-        # only the names of logs tell such conditions apart, and not in what
-        factors = [] if LOG_NAME in obs.by else obs.factors
-        for name in factors:
+        for name in obs.factors:
+            # only the names of logs tell some conditions apart, and not in what
+            if LOG_NAME in obs.by:
+                continue
             # a requested rate is no gain
             if name == "bitrate" and obs.unit == "bps":
                 continue
             for conditions in _slices(obs, name):
                 for a, b in _against_the_usual(obs, name, conditions):
-                    questions.append(question(obs, a, b, margin=margin, factor=name))
-    decidable = [q for q in questions if _runs_a_side(q) > 1]
+                    q = Question(
+                        metric=obs.metric, obs=obs, a=a, b=b, margin=margin, factor=name
+                    )
+                    questions.append(q)
+                    if min(obs.value(a, "n"), obs.value(b, "n")) > 1:
+                        decidable.append(q)
     # what one run a side cannot decide takes no share of the 5 %
     return decidable or questions
-
-
-def _runs_a_side(q: Question) -> float:
-    """Return the number of runs of the side that has fewer."""
-    return min(q.obs.value(c, "n") for c in q.conditions) if q.obs else 0.0
 
 
 def _slices(obs: Observations, name: str) -> list[list[str]]:
@@ -134,12 +132,11 @@ def usual(
     Pairs are compared within a placement that has several.
     """
     if name != PAIR:
-        measured = [c for c in obs.names if obs.value(c, "n") > 0]
-        return slice_for(obs, [name], measured, contrasts, elsewhere=elsewhere)
-    ends = [one for one in obs.by if one not in obs.factors]
+        return slice_for(obs, [name], obs.measured, contrasts, elsewhere=elsewhere)
+    ends = [one for one in obs.by if one in OF_ENDS]
     known = obs.conditions[ends].notna().any(axis=1)
     places = ["placement"] if "placement" in obs.by else []
-    names = slice_for(obs, places, list(obs.conditions.index[known]), contrasts)
+    names = slice_for(obs, places, list(known.index[known]), contrasts)
     count = Counter(obs.at(c, "placement") for c in names)
     return [c for c in names if count[obs.at(c, "placement")] > 1]
 
@@ -156,7 +153,7 @@ def usual_level(obs: Observations, name: str) -> Any:
         return False  # the question is what switching it on brings
     if is_label(name):
         return first_of_label(obs, name)
-    known = USUAL if name == "placement" else [factor(name).ordinary]
+    known = [*USUAL] if name == "placement" else [factor(name).ordinary]
     for level in known:
         if level is not None and level in levels:
             return level
@@ -168,18 +165,20 @@ def first_of_label(obs: Observations, name: str) -> Any:
 
     None where no level has the name of a baseline, and they were not measured one after the other.
     """
-    levels = {c: obs.at(c, name) for c in obs.names}
-    for level in levels.values():
+    levels = obs.facts[name]
+    for level in levels:
         if str(level).casefold() in BASELINES:
             return level
     runs = obs.complete
     if runs["started_utc"].isna().any():
         return None
-    level_of_run = runs["condition"].astype(object).map(levels)
-    spans = runs["started_utc"].groupby(level_of_run, dropna=False).agg(["min", "max"])
+    of_run = runs["condition"].astype(object).map(levels)
+    spans = runs["started_utc"].groupby(of_run, dropna=False).agg(["min", "max"])
     spans = spans.sort_values("min")
-    apart = spans["max"].iloc[:-1].to_numpy() < spans["min"].iloc[1:].to_numpy()
-    return plain(spans.index[0]) if apart.all() else None
+    apart = spans["max"].shift().iloc[1:] < spans["min"].iloc[1:]
+    if apart.all():
+        return plain(spans.index[0])
+    return None
 
 
 def _against_the_usual(
@@ -188,21 +187,22 @@ def _against_the_usual(
     """Return each condition with the usual one, a far path with the direct way to its region."""
     if not conditions:
         return []
-    base = direct = conditions[0]
+    base = conditions[0]
     if name != PAIR:
         level = usual_level(obs, name)
         if level is None:
             level = obs.levels_of(name)[0]
-        bases = obs.having(name, level, conditions)
-        if bases:
-            base = direct = bases[0]
+        base = next(iter(obs.having(name, level, conditions)), base)
+    direct = base
     if name == "placement":
-        far = [c for c in conditions if obs.at(c, name) in FAR_PLACES]
-        direct = far[0] if far else base
+        far = (c for c in conditions if obs.at(c, name) in FAR_PLACES)
+        direct = next(far, base)
     pairs = []
     for a in conditions:
-        # a gateway is compared with the direct way to the same region
-        b = direct if _is_far(obs, a) else base
+        b = base
+        if _is_far(obs, a):
+            # a gateway is compared with the direct way to the same region
+            b = direct
         alike = obs.at(a, name) == obs.at(b, name)
         if a == b or (alike and name != "placement"):
             continue  # only the hosts differ

@@ -40,6 +40,8 @@ ENDS = (
     HOSTS,
 )
 """Factors that describe the two ends of a path: both of a pair split, or none."""
+OF_ENDS = frozenset(name for pair in ENDS for name in pair)
+"""The factors of either end."""
 UNIT = ["experiment", "deployment"]
 """A deployment of an experiment is one draw of where VMs land."""
 MEANS = ("tool", "test", "protocol", "direction")
@@ -117,10 +119,10 @@ class Measurement:
         for name in where:
             if name not in self.runs:
                 raise no_factor(name, self.runs, self.factors)
-        rows = pd.Series(data=True, index=self.runs.index)
+        runs = self.runs
         for name, wish in where.items():
-            rows &= has_level(self.runs[name], wished(name, wish))
-        return replace(self, runs=self.runs[rows].reset_index(drop=True), planned=0)
+            runs = runs[has_level(runs[name], wished(name, wish))]
+        return replace(self, runs=runs.reset_index(drop=True), planned=0)
 
     @property
     def complete(self) -> pd.DataFrame:
@@ -196,17 +198,15 @@ def together(sides: Mapping[str, Measurement]) -> Measurement:
 
     A round belongs to its measurement: whatever their numbers, two are never paired.
     """
-    parts = []
+    parts, factors = [], [MEASUREMENT]
     for name, side in sides.items():
         # the name of the side is that of its experiment: two may have been called alike
         parts.append(side.runs.assign(**{MEASUREMENT: name, "experiment": name}))
+        factors += side.factors
     every = list(sides.values())
-    factors = dict.fromkeys(
-        [MEASUREMENT, *(name for side in every for name in side.factors)]
-    )
     return Measurement(
         runs=pd.concat(parts, ignore_index=True).copy(),
-        factors=tuple(factors),
+        factors=tuple(dict.fromkeys(factors)),
         origin=joined([side.origin for side in every]),
         planned=min(side.planned for side in every),
         exploratory=any(side.exploratory for side in every),
@@ -223,21 +223,20 @@ def factors_of(runs: pd.DataFrame, origin: Origin) -> tuple[str, ...]:
     length or what was found while measuring comes last: it tells apart runs of one round only. An
     import lists its factors, and a person may edit the list.
     """
-    named = dimensions(map(str, runs), roles=("condition", "host", "observed"))
-    names = [name for name in named if name != "design" and _is_plain(runs[name])]
+    imported = origin.source in ("", "imported")
     listed = origin.declared.get("factors")
-    if listed is not None and origin.source in ("", "imported"):
+    ranks: dict[str, float] = {}
+    for name in dimensions(map(str, runs), roles=("condition", "host", "observed")):
+        if name == "design" or not _is_plain(runs[name]):
+            continue
+        unlisted = imported and listed is not None and name not in listed
         # what does not vary tells nothing apart
-        names = [one for one in names if one in listed or not _may_be_listed(runs, one)]
-    ranks = {name: _rank(name) for name in names}
-    if origin.source in ("", "imported"):
-        ranks |= {name: 3.0 for name in names if _tells_of_a_test(runs, name)}
-    return tuple(sorted(names, key=ranks.__getitem__))
-
-
-def _may_be_listed(runs: pd.DataFrame, name: str) -> bool:
-    """Return whether an import lists a column among its factors, or leaves it out on purpose."""
-    return factor(name).role != "observed" and bool(varying(runs, [name]))
+        if unlisted and factor(name).role != "observed" and varying(runs, [name]):
+            continue
+        ranks[name] = _rank(name)
+        if imported and _tells_of_a_test(runs, name):
+            ranks[name] = 3
+    return tuple(sorted(ranks, key=ranks.__getitem__))
 
 
 def _rank(name: str) -> float:
@@ -248,7 +247,7 @@ def _rank(name: str) -> float:
         return 5
     if name in MEANS:
         return 2
-    return int(any(name in pair for pair in ENDS))
+    return int(name in OF_ENDS)
 
 
 def _is_plain(column: pd.Series) -> bool:
@@ -297,11 +296,12 @@ def varying(table: pd.DataFrame, names: Iterable[str]) -> list[str]:
 
 def check_levels(where: Any) -> None:
     """Raise UsageError unless this is a mapping of factors to levels."""
-    if not (isinstance(where, Mapping) and all(isinstance(name, str) for name in where)):
-        got = type(where).__name__ if isinstance(where, pd.Series) else repr(where)
-        raise UsageError(
-            f"where is a mapping of factor to level, as in {{'placement': 'ppg'}}; got {got}"
-        )
+    if isinstance(where, Mapping) and all(isinstance(name, str) for name in where):
+        return
+    got = type(where).__name__ if isinstance(where, pd.Series) else repr(where)
+    raise UsageError(
+        f"where is a mapping of factor to level, as in {{'placement': 'ppg'}}; got {got}"
+    )
 
 
 def wished(name: str, wish: Any) -> list[Any]:
@@ -328,8 +328,8 @@ def states(runs: pd.DataFrame) -> tuple[pd.Series[bool], pd.Series[bool]]:
 
 def status_counts(runs: pd.DataFrame) -> tuple[int, int, int]:
     """Count runs that are complete, that failed or were cut short, and that are excluded."""
-    ok, excluded = states(runs)
-    return int(ok.sum()), int((~ok & ~excluded).sum()), int(excluded.sum())
+    ok, excluded = (int(state.sum()) for state in states(runs))
+    return ok, len(runs) - ok - excluded, excluded
 
 
 def warned(runs: pd.DataFrame, name: str = "") -> str:
@@ -341,8 +341,9 @@ def warned(runs: pd.DataFrame, name: str = "") -> str:
     told = runs["warnings"].dropna()
     if told.empty:
         return ""
-    whose = f" of {name}" if name else ""
-    number = f"{len(told):,} of {plural(len(runs), 'run')}{whose}"
+    number = f"{len(told):,} of {plural(len(runs), 'run')}"
+    if name:
+        number += f" of {name}"
     verb = "carries" if len(told) == 1 else "carry"
     return f"{number} {verb} a warning, such as “{told.value_counts().index[0]}”"
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -39,7 +40,7 @@ from .intervals import (
     neighbours_p,
     observations_needed,
 )
-from .runs import ENDS, MEASUREMENT, PAIR
+from .runs import MEASUREMENT, OF_ENDS, PAIR
 
 if TYPE_CHECKING:
     from .observe import Observations
@@ -59,6 +60,15 @@ FAR_PLACING = math.log(1.25)
 placement of the recorded experiments differs from measurement to measurement, and the 44 % that lie
 between a proximity group and its zone."""
 DOUBTFUL = "the verdict does not hold when the failures beyond chance are ranked worst"
+
+OF_DEPLOYMENTS = (
+    "each deployment is an independent draw of where VMs land, and their means are near "
+    "normal"
+)
+OF_RUNS = (
+    "runs are independent, of distributions of one shape, and nothing drifted between"
+)
+"""What must hold for a statement to hold."""
 
 
 class Verdict(StrEnum):
@@ -88,15 +98,11 @@ class Question:
         Names of the conditions; empty where none was observed, or for a threshold.
     margin : float
         Ratios within 1/(1 + margin) … 1 + margin are equivalent.
-    better : {"higher", "lower"} or None
-        Which direction is good; None: neither, so a difference gets no verdict.
-    threshold : float or None
-        What A is compared with instead of B, in the unit of the metric.
-    contrast : Contrast or None
-        What was declared; None: the conditions are compared as they are.
     factor : str
         The factor whose levels A and B are; empty for a threshold, and where they differ in
         several.
+    contrast : Contrast or None
+        What was declared; None: the conditions are compared as they are.
     declared : bool
         Whether it shares the error of the report; another one is exploratory.
     """
@@ -106,11 +112,22 @@ class Question:
     a: str
     b: str = ""
     margin: float = MARGIN
-    better: Better | None = None
-    threshold: float | None = None
-    contrast: Contrast | None = None
     factor: str = ""
+    contrast: Contrast | None = None
     declared: bool = True
+
+    @cached_property
+    def threshold(self) -> float | None:
+        """What A is compared with instead of B, in the unit of the metric."""
+        c = self.contrast
+        return threshold(c) if c is not None and c.b is None else None
+
+    @property
+    def better(self) -> Better | None:
+        """Which direction is good; None: neither, so a difference gets no verdict."""
+        if self.threshold is None or self.contrast is None:
+            return METRICS[self.metric].better
+        return "higher" if self.contrast.below is None else "lower"
 
     @property
     def conditions(self) -> list[str]:
@@ -122,17 +139,15 @@ class Question:
         """The levels that make the sides what they are."""
         if self.contrast is not None:
             return sides_of(self.contrast)
-        if self.obs is None:
-            return []
-        by = self.obs.by
-        facts = [self.obs.levels_at(condition) for condition in self.conditions]
-        return [{name: levels[name] for name in by} for levels in facts]
+        assert self.obs is not None
+        facts = map(self.obs.levels_at, self.conditions)
+        return [{name: levels[name] for name in self.obs.by} for levels in facts]
 
     def as_contrast(self) -> Contrast:
         """Return the contrast that names exactly these conditions."""
-        if self.contrast is not None or self.obs is None:
-            assert self.contrast is not None
+        if self.contrast is not None:
             return self.contrast
+        assert self.obs is not None
         a, b = ({**side, **self.obs.where} for side in self.sides)
         return Contrast(metric=self.metric, a=a, b=b, margin=self.margin)
 
@@ -142,36 +157,6 @@ class Question:
         return differing(self.sides)
 
 
-def question(
-    obs: Observations, a: str, b: str, *, margin: float, factor: str
-) -> Question:
-    """Return the question how two conditions of the same observations compare."""
-    better = METRICS[obs.metric].better
-    return Question(
-        metric=obs.metric, obs=obs, a=a, b=b, margin=margin, better=better, factor=factor
-    )
-
-
-def declared_question(c: Contrast, obs: Observations | None, a: str, b: str) -> Question:
-    """Return the question that a contrast asks of two conditions, or of one."""
-    better = METRICS[c.metric].better
-    limit = None
-    if c.b is None:
-        better = "higher" if c.below is None else "lower"
-        limit = threshold(c)
-    return Question(
-        metric=c.metric,
-        obs=obs,
-        a=a,
-        b=b,
-        margin=c.margin,
-        better=better,
-        threshold=limit,
-        contrast=c,
-        factor=factor_of(c),
-    )
-
-
 def sides_of(c: Contrast) -> list[Mapping[str, Any]]:
     """Return the levels that a contrast names: of both sides, or of one and no threshold."""
     return [c.a] if c.b is None else [c.a, c.b]
@@ -179,11 +164,10 @@ def sides_of(c: Contrast) -> list[Mapping[str, Any]]:
 
 def differing(sides: Sequence[Mapping[str, Any]]) -> set[str]:
     """Return the factors in which two sides differ, of one side all of its factors."""
-    first, *second = sides
-    if not second:
-        return {*first}
-    names = {*first, *second[0]}
-    return {name for name in names if first.get(name) != second[0].get(name)}
+    if len(sides) < 2:
+        return {*sides[0]}
+    a, b = sides
+    return {name for name in {*a, *b} if a.get(name) != b.get(name)}
 
 
 def factor_of(c: Contrast) -> str:
@@ -193,10 +177,10 @@ def factor_of(c: Contrast) -> str:
     """
     if c.b is None:
         return ""
-    names = differing([c.a, c.b])
+    names = differing(sides_of(c))
     if "placement" in names:
         return "placement"
-    others = names.difference(*ENDS)
+    others = names - OF_ENDS
     if names and not others:
         return PAIR
     return others.pop() if len(others) == 1 else ""
@@ -263,13 +247,20 @@ class Counts:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """The log ratios of a sample; `high` and `low` with what is unknown beyond chance ranked so."""
+    """The log ratios of a sample, and what they rest on.
+
+    Attributes
+    ----------
+    measured : Estimate or None
+        None: there is nothing to estimate, for the reason `refusal`.
+    ranked : sequence of Estimate
+        With what is unknown beyond chance ranked high, and ranked low; empty where nothing is.
+    """
 
     sample: Sample
     counts: Counts
     measured: Estimate | None = None
-    high: Estimate | None = None
-    low: Estimate | None = None
+    ranked: Sequence[Estimate] = ()
     refusal: str = ""
 
 
@@ -360,8 +351,10 @@ class Comparison(Judged):
     @property
     def label(self) -> str:
         """A, B and the levels that they share: ``cross-zone / same-zone (16 streams)``."""
-        names = " / ".join(self.names)
-        return f"{names} ({self.context})" if self.context else names
+        label = " / ".join(self.names)
+        if self.context:
+            label += f" ({self.context})"
+        return label
 
     @property
     def quantity(self) -> str:
@@ -384,18 +377,44 @@ class Comparison(Judged):
     @property
     def method(self) -> str:
         """Name of the method."""
-        return method(self)
+        if self.counted == "run":
+            name = "unpaired, Mann-Whitney shift"
+        elif not self.paired:
+            name = "unpaired, Welch over deployments"
+        elif self.counted == "deployment":
+            name = "paired by deployment, Student's t over them"
+        elif self.threshold is not None:
+            name = f"by {self.counted}, median, interpolated order statistics"
+        elif self.sequential:
+            name = f"paired by {self.counted}, Hodges-Lehmann, capped signed rank"
+        else:
+            name = f"paired by {self.counted}, Hodges-Lehmann, exact capped signed rank"
+        if self.sequential:
+            name += ", valid at every look"
+        return name
 
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What must hold for the statement to hold."""
-        return (assumption(self),)
+        if self.counted == "deployment":
+            return (OF_DEPLOYMENTS,)
+        if not self.paired:
+            return (OF_RUNS,)
+        if self.threshold is not None:
+            return ("the runs measure one level",)
+        ratios = f"the ratios of the {self.counted}s"
+        return (f"{ratios} scatter evenly around their median, on a log scale",)
 
     def __repr__(self) -> str:
         return "\n  ! ".join([self.words, *self.warnings])
 
 
-SIDES = ("names", "medians", "failed", "runs", "limited_by")
+SIDES = {
+    "medians": ("median_a", "median_b"),
+    "failed": ("failed_a", "failed_b"),
+    "runs": ("runs_a", "runs_b"),
+    "limited_by": ("limited_by_a", "limited_by_b"),
+}
 """What a comparison has of A and of B, which are columns of their own in a table."""
 
 
@@ -457,7 +476,16 @@ class Family(Sequence[Comparison]):
     @property
     def promise(self) -> str:
         """How many reports contain a false verdict; empty without a verdict."""
-        return promise(self)
+        if not any(c.settled for c in self):
+            return ""
+        if not all(c.paired for c in self):
+            return "the sides share no rounds, so no share of false verdicts is promised"
+        text = f"at most {words.percent(self.alpha)} of reports contain a false verdict"
+        text += " about the hours measured"
+        if self.declared:
+            verb = "shares" if self.declared == 1 else "share"
+            text += f" ({plural(self.declared, 'declared comparison')} {verb} it)"
+        return text
 
     @property
     def note(self) -> str:
@@ -484,12 +512,11 @@ class Family(Sequence[Comparison]):
         """
         rows = []
         for c in self:
-            row = {"contrast": c.label, "a": c.names[0], "b": c.names[1]}
+            row: dict[str, Any] = {"contrast": c.label, "a": c.names[0], "b": c.names[1]}
             for name, value in vars(c).items():
-                if name in SIDES[1:]:
-                    name = name.removesuffix("s") if name != "runs" else name
-                    row |= {f"{name}_a": value[0], f"{name}_b": value[1]}
-                elif name not in SIDES:
+                if name in SIDES:
+                    row |= zip(SIDES[name], value, strict=True)
+                elif name != "names":
                     row[name] = value
             row["verdict"] = str(c.verdict)
             row["warnings"] = "; ".join(c.warnings)
@@ -551,66 +578,64 @@ def evidence_of(s: Sample) -> Evidence:
         absent=absent.size,
         runs=(int(ok_a.sum()), int(ok_b.sum())),
     )
-    if refusal:
+    if refusal or not both.any():
         return Evidence(sample=s, counts=counts, refusal=refusal)
     # a value to zero has a rank, and no size
     d = np.clip(_log(s.a[both]) - _log(s.b[both]), -ZERO, ZERO)
-    measured = _estimate(s, d, s.replicate[both])
     # as many failures of either side are what chance gives
-    if failed_a.size >= failed_b.size:
-        excess, side = _beyond_chance(failed_a, failed_b.size), 1
-    else:
-        excess, side = _beyond_chance(failed_b, failed_a.size), -1
-    missing = _beyond_chance(absent, 0)
-    if not excess.size and not missing.size:
+    more, fewer, side = failed_a, failed_b, 1
+    if failed_a.size < failed_b.size:
+        more, fewer, side = failed_b, failed_a, -1
+    excess, missing = _beyond_chance(more, fewer.size), _beyond_chance(absent, 0)
+    unknown = np.concatenate([s.replicate[both], excess, missing])
+    measured = _estimate(s, d, s.replicate[both])
+    if unknown.size == d.size:
         return Evidence(sample=s, counts=counts, measured=measured)
     ranked = []
-    for unknown in (1, -1):
+    for sign in (1, -1):
         # which way a failure points is known, where one direction is good
-        bad = {"lower": 1, "higher": -1, None: unknown}[s.better] * side
-        worst = np.repeat([bad * WORST, unknown * WORST], [excess.size, missing.size])
-        replicates = np.concatenate([s.replicate[both], excess, missing])
-        ranked.append(_estimate(s, np.concatenate([d, worst]), replicates))
-    return Evidence(
-        sample=s,
-        counts=counts,
-        measured=measured,
-        high=ranked[0],
-        low=ranked[1],
-    )
+        bad = {"lower": 1, "higher": -1, None: sign}[s.better] * side
+        worst = np.repeat([bad * WORST, sign * WORST], [excess.size, missing.size])
+        ranked.append(_estimate(s, np.concatenate([d, worst]), unknown))
+    return Evidence(sample=s, counts=counts, measured=measured, ranked=ranked)
 
 
-def _estimate(s: Sample, d: Floats, replicate: Replicates) -> Estimate | None:
+def _estimate(s: Sample, d: Floats, replicate: Replicates) -> Estimate:
     """Return the estimate of log ratios, in the deployments of their rounds."""
-    if not d.size:
-        return None
-    # what is held against a threshold is the level
-    kind = Median if s.to_threshold else Rounds
+    kind: type[Median | Rounds] = Rounds
+    if s.to_threshold:
+        # what is held against a threshold is the level
+        kind = Median
     if np.unique(s.replicate).size == 1:
         return kind(d)
     # rounds of one deployment measure one draw of where VMs land
-    centres = (
-        pd.Series(d).groupby(replicate).agg(lambda part: kind(part.to_numpy()).centre)
-    )
-    return Deployments(np.asarray(centres, dtype=np.float64))
+    centres = [kind(d[replicate == one]).centre for one in np.unique(replicate)]
+    return Deployments(np.array(centres))
 
 
 def _unpaired(s: Sample, refusal: str) -> Evidence:
     """Take both sides apart: by deployment where each has several, else by run."""
     ok_a, ok_b = np.isfinite(s.a), np.isfinite(s.b)
-    a, b = pd.Series(_log(s.a[ok_a])), pd.Series(_log(s.b[ok_b]))
-    by_a, by_b = a.groupby(s.replicate[ok_a]).mean(), b.groupby(s.replicate[ok_b]).mean()
-    sizes = len(by_a), len(by_b)
-    several = min(sizes) > 1
+    a, b = _log(s.a[ok_a]), _log(s.b[ok_b])
+    by_a = pd.Series(a).groupby(s.replicate[ok_a]).mean()
+    by_b = pd.Series(b).groupby(s.replicate[ok_b]).mean()
+    several = min(by_a.size, by_b.size) > 1
     # one draw against several: nothing says how much draws differ
-    if max(sizes) > 1 and not several:
+    if max(by_a.size, by_b.size) > 1 and not several:
         refusal = (
-            f"{plural(sizes[0], 'deployment')} against {sizes[1]}: "
+            f"{plural(by_a.size, 'deployment')} against {by_b.size}: "
             "measure at least 2 on each side"
         )
+    measured: Estimate = Unpaired(a, b)
+    counted, deployments = "run", 1
+    if several:
+        means_a = np.asarray(by_a, dtype=np.float64)
+        means_b = np.asarray(by_b, dtype=np.float64)
+        measured = Deployments(means_a, means_b)
+        counted, deployments = "deployment", by_a.index.union(by_b.index).size
     counts = Counts(
-        counted="deployment" if several else "run",
-        deployments=by_a.index.union(by_b.index).size if several else 1,
+        counted=counted,
+        deployments=deployments,
         rounds=s.a.size,
         failed=(int(np.isinf(s.a).sum()), int(np.isinf(s.b).sum())),
         absent=0,
@@ -619,14 +644,6 @@ def _unpaired(s: Sample, refusal: str) -> Evidence:
     )
     if refusal:
         return Evidence(sample=s, counts=counts, refusal=refusal)
-    if several:
-        measured: Estimate = Deployments(
-            np.asarray(by_a, dtype=np.float64), np.asarray(by_b, dtype=np.float64)
-        )
-    else:
-        measured = Unpaired(
-            np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-        )
     return Evidence(sample=s, counts=counts, measured=measured)
 
 
@@ -662,11 +679,12 @@ def judge_samples(
     A verdict is about the hours measured.
     """
     check_share(alpha, "alpha", below=0.5)
+    family, judged = list[Evidence](), list[Judged]()
     for s in samples:
         check_share(s.margin, "margin")
-    family = [evidence_of(s) for s in samples if s.declared]
+        if s.declared:
+            family.append(evidence_of(s))
     shared = iter(_judged_together(family, alpha, sequential=sequential))
-    judged = []
     for s in samples:
         if s.declared:
             judged.append(next(shared))
@@ -683,73 +701,66 @@ def _judged_together(
     A verdict must also hold with what is unknown beyond chance ranked high, and ranked low.
     """
     edges = [_edge(e.sample) for e in family]
-    analyses = [[e.measured for e in family]]
-    if any(e.high for e in family):
-        analyses.append([e.high or e.measured for e in family])
-        analyses.append([e.low or e.measured for e in family])
-    decided = [decide(some, edges, alpha, sequential=sequential) for some in analyses]
+    measured = [e.measured for e in family]
+    decided = decide(measured, edges, alpha, sequential=sequential)
+    doubtful = set[int]()
+    ranks: Sequence[int] = (0, 1)
+    if not any(e.ranked for e in family):
+        ranks = ()
+    for rank in ranks:
+        ranked = [*measured]
+        for i, e in enumerate(family):
+            if e.ranked:
+                ranked[i] = e.ranked[rank]
+        others = decide(ranked, edges, alpha, sequential=sequential)
+        for i, (one, other) in enumerate(zip(decided, others, strict=True)):
+            if family[i].ranked and one.code != other.code:
+                doubtful.add(i)
     # each contrast of placements adds a draw to the common one
     placings = 1 + sum(e.sample.moved for e in family)
     judged = []
-    for e, edge, decision, *others in zip(family, edges, *decided, strict=True):
-        verdict, reason, more = _verdict(
-            e, decision, edge, alpha, placings=placings, sequential=sequential
-        )
-        agreed = all(other.code == decision.code for other in others)
-        if e.high and not agreed and verdict not in (Verdict.NONE, Verdict.INCONCLUSIVE):
-            verdict, reason, more = Verdict.NONE, DOUBTFUL, 0
-        judged.append(_judged(e, decision, verdict, reason, more, sequential=sequential))
+    for i, (e, decision) in enumerate(zip(family, decided, strict=True)):
+        found = _verdict(e, decision, alpha, placings=placings, sequential=sequential)
+        if i in doubtful and found[0] not in (Verdict.NONE, Verdict.INCONCLUSIVE):
+            found = Verdict.NONE, DOUBTFUL, 0
+        judged.append(_judged(e, decision, *found, sequential=sequential))
     return judged
 
 
 def _edge(s: Sample) -> float:
     """Return the log of 1 + margin; at a threshold nothing is equivalent."""
-    return 0.0 if s.to_threshold else math.log1p(s.margin)
+    if s.to_threshold:
+        return 0.0
+    return math.log1p(s.margin)
 
 
 def _verdict(
-    e: Evidence,
-    decision: Decision,
-    edge: float,
-    alpha: float,
-    *,
-    placings: int,
-    sequential: bool,
+    e: Evidence, decision: Decision, alpha: float, *, placings: int, sequential: bool
 ) -> tuple[Verdict, str, int]:
     """Return the verdict, its reason, and how many more observations would settle it."""
     estimate, code, counts = e.measured, decision.code, e.counts
     if estimate is None or not estimate.n:
-        return (
-            Verdict.NONE,
-            e.refusal or "no round has values of both sides",
-            0,
-        )
+        return Verdict.NONE, e.refusal or "no round has values of both sides", 0
     per_side = "" if counts.paired else " per side"
     half = (decision.high - decision.low) / 2
     if half == math.inf:
         # no result of so few observations could have been decided
-        need = observations_needed(
-            estimate, alpha / decision.share, sequential=sequential
+        share = alpha / decision.share
+        need = observations_needed(estimate, share, sequential=sequential)
+        reason = (
+            f"{plural(estimate.n, counts.counted)}{per_side}, at least {need} are needed"
         )
-        more = need - estimate.n
-        shared = ""
         if decision.share > 1:
-            shared = f" for a family of {decision.share} contrasts"
-        have = plural(estimate.n, counts.counted) + per_side
-        return (
-            Verdict.NONE,
-            f"{have}, at least {need} are needed{shared} ({more} more)",
-            more,
-        )
+            reason += f" for a family of {decision.share} contrasts"
+        more = need - estimate.n
+        return Verdict.NONE, f"{reason} ({more} more)", more
     if code == OPEN and half >= RANKED:
         reason = f"how many more {counts.counted}s would settle it is not known: zeros are ranked"
         return Verdict.INCONCLUSIVE, reason, 0
     if code == OPEN:
-        more = more_observations(estimate.n, estimate.centre, half, edge)
-        reason = (
-            f"about {plural(more, f'more {counts.counted}')}{per_side} would settle it"
-        )
-        return Verdict.INCONCLUSIVE, reason, more
+        more = more_observations(estimate.n, estimate.centre, half, _edge(e.sample))
+        rounds = plural(more, f"more {counts.counted}")
+        return Verdict.INCONCLUSIVE, f"about {rounds}{per_side} would settle it", more
     if code == EQUIVALENT:
         # a far placing is rare: a few that agree do not rule it out
         if e.sample.moved and counts.paired and counts.deployments > 1:
@@ -766,11 +777,7 @@ def _equivalent_placings(d: Floats, placings: int) -> tuple[Verdict, str, int]:
     """Return whether deployments show placements to be equivalent: few miss the rare far one."""
     n = d.size
     if (np.abs(d - np.median(d)) > FAR_PLACING).any():
-        return (
-            Verdict.NONE,
-            f"of {n} deployments some landed far from the rest",
-            0,
-        )
+        return Verdict.NONE, f"of {n} deployments some landed far from the rest", 0
     if placings >= PLACINGS:
         return Verdict.EQUIVALENT, "", 0
     more = math.ceil((PLACINGS - placings) * n / placings)
@@ -835,22 +842,18 @@ def _ratio(log: float) -> float:
 def sentence(c: Comparison) -> str:
     """Say what was found, its interval, the verdict, and what it holds for."""
     a, b = c.names
+    unit = words.unit_of(c.metric)
     head = f"{a} against {b}: {c.quantity}"
-    found = words.effect(c.ratio)
-    interval = "no interval"
-    if c.low > 0 and math.isfinite(c.high):
-        interval = words.span(c.ratio, c.low, c.high)
+    found, interval = words.effect(c.ratio), words.span(c.ratio, c.low, c.high)
     if c.threshold is not None:
         head = f"{a}: {c.quantity} {b}?"
-        found = words.value_words(c.ratio * c.threshold, words.unit_of(c.metric))
-        if math.isfinite(c.high):
-            low = words.value_words(c.low * c.threshold, words.unit_of(c.metric))
-            high = words.value_words(c.high * c.threshold, words.unit_of(c.metric))
-            interval = f"{low} to {high}"
+        ends = (c.ratio * c.threshold, c.low * c.threshold, c.high * c.threshold)
+        found, low, high = (words.value_words(value, unit) for value in ends)
+        interval = f"{low} to {high}" if math.isfinite(c.high) else words.DASH
     elif c.ratio in (0, math.inf):  # one side is zero, and the ratio no size
-        found = " and ".join(
-            words.value_words(median, words.unit_of(c.metric)) for median in c.medians
-        )
+        found = " and ".join(words.value_words(median, unit) for median in c.medians)
+    if interval == words.DASH:
+        interval = "no interval"
     text = f"{head} {found} ({interval}), {c.verdict}"
     if c.verdict == "equivalent":
         text += f" within {words.percent(c.margin)}"
@@ -863,57 +866,14 @@ def sentence(c: Comparison) -> str:
     return text
 
 
-def method(c: Comparison) -> str:
-    """Name the method of a comparison."""
-    if c.counted == "deployment" and c.paired:
-        name = "paired by deployment, Student's t over them"
-    elif c.counted == "deployment":
-        name = "unpaired, Welch over deployments"
-    elif not c.paired:
-        name = "unpaired, Mann-Whitney shift"
-    elif c.threshold is not None:
-        name = f"by {c.counted}, median, interpolated order statistics"
-    elif c.sequential:
-        name = f"paired by {c.counted}, Hodges-Lehmann, capped signed rank"
-    else:
-        name = f"paired by {c.counted}, Hodges-Lehmann, exact capped signed rank"
-    return f"{name}, valid at every look" if c.sequential else name
-
-
-def assumption(c: Comparison) -> str:
-    """Say what must hold for a comparison to hold."""
-    if c.counted == "deployment":
-        return (
-            "each deployment is an independent draw of where VMs land, and their means are near "
-            "normal"
-        )
-    if not c.paired:
-        return "runs are independent, of distributions of one shape, and nothing drifted between"
-    if c.threshold is not None:
-        return "the runs measure one level"
-    return f"the ratios of the {c.counted}s scatter evenly around their median, on a log scale"
-
-
-def promise(family: Family) -> str:
-    """Say how many reports contain a false verdict; empty without a verdict."""
-    if not any(c.settled for c in family):
-        return ""
-    if not all(c.paired for c in family):
-        return "the sides share no rounds, so no share of false verdicts is promised"
-    shared = ""
-    if family.declared:
-        verb = "shares" if family.declared == 1 else "share"
-        shared = f" ({plural(family.declared, 'declared comparison')} {verb} it)"
-    rule = "of reports contain a false verdict about the hours measured"
-    return f"at most {words.percent(family.alpha)} {rule}{shared}"
-
-
 def size(c: Comparison, *, before_first: bool = False) -> str:
     """Write the number of rounds; of unpaired sides the runs of A and of B: ``1/7``."""
     a, b = c.runs
     if c.paired or a == b:
         return str(c.n)
-    return f"{b}/{a}" if before_first else f"{a}/{b}"
+    if before_first:
+        a, b = b, a
+    return f"{a}/{b}"
 
 
 def advice(c: Comparison) -> str:
@@ -965,8 +925,10 @@ def check_gate(family: Family, fail_on: Collection[str]) -> str:
         )
     refused = [c for c in family if c.verdict in fail_on]
     if refused:
-        others = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
-        raise GateError(f"gate: {refused[0].verdict}: {refused[0].words}{others}")
+        text = f"gate: {refused[0].verdict}: {refused[0].words}"
+        if len(refused) > 1:
+            text += f" (and {len(refused) - 1} more)"
+        raise GateError(text)
     if all(c.verdict in ("no verdict", "exploratory") for c in family):
         raise GateError(
             f"gate: no comparison has a verdict; the first: {family[0].words}"

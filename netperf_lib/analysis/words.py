@@ -19,12 +19,14 @@ from ..metrics import metric as metric_of
 from .runs import ENDS, MEANS
 
 _MARKS = re.compile(r"[\\`*_\[\]{}<>|$~^&@#]|:(?=\S)|(?<=www)\.")
-_FIRST = re.compile(r"(\(?\w{1,9}(?=[.)])|(?=[:+=%-]))(.)")
+_FIRST = re.compile(r"^(\(?\w{1,9}(?=[.)])|(?=[:+=%-]))(.)")
 
 RUNS = 6
 """Runs from which on their range covers the median with more than 95 % confidence."""
 SEVERAL = "(several)"
 """Stands for the level of a factor that varies within a condition."""
+DASH = "–"
+"""Stands for a ratio or an interval where there is none."""
 TIMES = 3.0
 """From this ratio on a change is written as a factor, and below it in per cent."""
 MANY = 12
@@ -49,14 +51,9 @@ def as_markdown(text: str) -> str:
     lines = []
     for line in text.split("\n"):
         dash = "- " if line.startswith("- ") else ""
-        words = _MARKS.sub(
-            r"\\\g<0>",
-            re.sub(r"\s+", lambda s: s[0][:1], visible(line.removeprefix("- ")).strip()),
-        )
-        lines.append(
-            dash
-            + (_FIRST.sub(r"\1\\\2", words, count=1) if _FIRST.match(words) else words)
-        )
+        words = visible(line.removeprefix("- ")).strip()
+        words = _MARKS.sub(r"\\\g<0>", re.sub(r"(\s)\s*", r"\1", words))
+        lines.append(dash + _FIRST.sub(r"\1\\\2", words))
     return "\n".join(lines)
 
 
@@ -75,39 +72,17 @@ class Words(str):
     Lines that begin with a dash are the items of a list.
     """
 
-    shown: str = ""
-    """Its markdown, where that says more than the text."""
-
     @classmethod
     def of(cls, *sentences: str) -> Self:
         """Join sentences to a paragraph, or to a list where each begins with a dash."""
         parts = [s.strip() for s in sentences if s and s.strip()]
-        return cls(("\n" if all(s.startswith("- ") for s in parts) else " ").join(parts))
-
-    @classmethod
-    def line(cls, topic: str, text: str) -> Self:
-        """Return a line of a lead: what it says about a topic, which is bold and may be empty."""
-        line = cls(f"{topic}: {text}" if topic else text)
-        about = f"**{as_markdown(topic)}:** " if topic else ""
-        line.shown = f"> {about}{as_markdown(text)}"
-        return line
-
-    @classmethod
-    def lead(cls, lines: Iterable[Words]) -> Self:
-        """Return lines as the paragraphs of one text."""
-        lines = list(lines)
-        words = cls("\n".join(lines))
-        words.shown = "\n>\n".join(line._repr_markdown_() for line in lines)
-        return words
+        is_list = all(part.startswith("- ") for part in parts)
+        return cls(("\n" if is_list else " ").join(parts))
 
     def _repr_markdown_(self) -> str:
-        if self.shown:
-            return self.shown
-        lines = as_markdown(str(self)).split("\n")
         # each line is a paragraph, but those of a list
-        return "\n".join(
-            line if line.startswith("- ") else f"{line}\n" for line in lines
-        ).strip()
+        shown = re.sub(r"(?m)^(?!- )(.*)$", r"\1\n", as_markdown(str(self)))
+        return shown.strip()
 
 
 class Headline(Words):
@@ -115,12 +90,27 @@ class Headline(Words):
 
     def _repr_markdown_(self) -> str:
         lines = [as_markdown(line) for line in self.split("\n") if line]
-        bold = (
-            f"> **{lines[0]}**"
-            if len(lines) == 1
-            else "\n>\n".join(f"> {x}" for x in lines)
-        )
-        return self.shown or bold
+        if len(lines) == 1:
+            return f"> **{lines[0]}**"
+        return "\n>\n".join(f"> {line}" for line in lines)
+
+
+class Line(Words):
+    """A line of a lead: what it says about a topic, which is bold and may be empty."""
+
+    topic: str
+
+    def __new__(cls, topic: str, text: str) -> Self:
+        """Return ``topic: text``, or the text alone."""
+        line = super().__new__(cls, f"{topic}: {text}" if topic else text)
+        line.topic = topic
+        return line
+
+    def _repr_markdown_(self) -> str:
+        if not self.topic:
+            return f"> {as_markdown(self)}"
+        text = as_markdown(self.removeprefix(f"{self.topic}: "))
+        return f"> **{as_markdown(self.topic)}:** {text}"
 
 
 def capital(text: str) -> str:
@@ -130,7 +120,9 @@ def capital(text: str) -> str:
     """
     first = text.partition(" ")[0].rstrip(",:")
     named = first in PLACEMENTS or any(map(str.isdigit, first))
-    return text if named else text[:1].upper() + text[1:]
+    if named:
+        return text
+    return text[:1].upper() + text[1:]
 
 
 def as_text(markdown: str) -> str:
@@ -165,13 +157,15 @@ def log_size(ratio: float) -> float:
 
     A ratio without a value is 0 far.
     """
-    return abs(math.log(ratio)) if 0 < ratio < math.inf else 0.0
+    if 0 < ratio < math.inf:
+        return abs(math.log(ratio))
+    return 0.0
 
 
 def size_words(ratio: float) -> str:
     """Return the size of a ratio without its direction: ``32 %``, ``4.2 times``."""
     if ratio >= TIMES:
-        return f"{ratio:,.{0 if ratio >= 20 else 1}f} times"
+        return f"{ratio:,.{int(ratio < 20)}f} times"
     change = 100 * abs(ratio - 1)
     small = change < 9.95 or (ratio < 1 and change >= 98.5)
     return f"{change:,.{int(small)}f} %"
@@ -184,7 +178,7 @@ def effect(ratio: float, outward: int = 0, *, times: bool | None = None) -> str:
     never claims more than the one that decided; and it is written like its ratio (`times`).
     """
     if not math.isfinite(ratio) or ratio <= 0:
-        return "–"
+        return DASH
     if times is None:
         times = ratio >= TIMES
     if times:
@@ -197,13 +191,11 @@ def effect(ratio: float, outward: int = 0, *, times: bool | None = None) -> str:
         return f"×{_rounded(ratio, digits, outward):,.{digits}f}"
     change = 100 * (ratio - 1)
     # one digit more for what is small, and for what is nearly all
-    digits = 1 if abs(change) < 9.95 or change <= -98.5 else 0
+    digits = int(abs(change) < 9.95 or change <= -98.5)
     change = _rounded(change, digits, outward)
-    # what is rounded to nothing has no sign
-    sign = ""
-    if change:
-        sign = "+" if change > 0 else "−"
-    return f"{sign}{abs(change):,.{digits}f} %"
+    if not change:  # what is rounded to nothing has no sign
+        return f"{change:.{digits}f} %"
+    return f"{change:+,.{digits}f} %".replace("-", "−")
 
 
 def _rounded(number: float, digits: int, outward: int) -> float:
@@ -226,7 +218,7 @@ def span(ratio: float, low: float, high: float, *, short: bool = False) -> str:
     '−2 to +1 %'
     """
     if not (math.isfinite(high) and low > 0):
-        return "–"
+        return DASH
     times = ratio >= 3
     if short and not times and low > 0.1:
         ends = (
@@ -250,7 +242,9 @@ def quantity(metric: str) -> str:
     )  # the headline: the sender's view says so
     if name[1:2].islower():
         name = name[0].lower() + name[1:]
-    return f"{name} ({statistic})" if statistic not in ("", "mean") else name
+    if statistic not in ("", "mean"):
+        name += f" ({statistic})"
+    return name
 
 
 def unit_of(metric: str) -> str:
@@ -319,21 +313,20 @@ def _phrases(
             # a path has one name, where both of its ends are known
             alone = {*pair} & {*varying} - {*by}
             if name in pair and not alone:
-                phrases |= _path(pair, levels)
+                phrases |= _path(*pair, levels)
                 break
         else:
-            level = levels[name]
-            ordinary = factor(name).ordinary
+            level, ordinary = levels[name], factor(name).ordinary
             if name == "streams" and levels.get("during"):
                 ordinary = 1  # of a probe beside a load, whose own streams its name tells
             phrases[level_words(name, level)] = level in (None, ordinary)
     return phrases
 
 
-def _path(pair: Sequence[str], levels: Mapping[str, Any]) -> dict[str, bool]:
+def _path(client: str, server: str, levels: Mapping[str, Any]) -> dict[str, bool]:
     """Return the words for the two ends of a path."""
-    one, two = levels.get(pair[0]), levels.get(pair[1])
-    zone = "zone " if pair[0] == "client_zone" else ""
+    one, two = levels.get(client), levels.get(server)
+    zone = "zone " if client == "client_zone" else ""
     if one and two:
         return {f"{zone}{one} → {two}": False}
     if one:
@@ -378,13 +371,13 @@ def interval_words(n: Iterable[int], deployments: int = 1) -> str:
     counts = [k for k in n if k > 1]
     if not counts:
         return "no interval (one run each)"
-    enough, few = (
-        "its 95 % interval by order statistics",
-        "the range of the runs, at a lower confidence",
-    )
+    enough = "its 95 % interval by order statistics"
+    few = "the range of the runs, at a lower confidence"
     if max(counts) < RUNS:
         return few
-    return enough if min(counts) >= RUNS else f"{enough}, or, below {RUNS} runs, {few}"
+    if min(counts) < RUNS:
+        enough += f", or, below {RUNS} runs, {few}"
+    return enough
 
 
 def metric_label(metric: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..analysis.compare import compare
@@ -10,7 +10,7 @@ from ..analysis.intervals import DEPLOYMENTS
 from ..analysis.lead import Lead, opening
 from ..analysis.observe import levels
 from ..analysis.runs import headline_metrics, measurement, states, status_counts, warned
-from ..analysis.words import UNDECIDED, Headline, Words
+from ..analysis.words import UNDECIDED, Line, Words
 from ..data.declaration import last_set_aside
 from ..data.door import Readable, read
 from ..data.load import Results
@@ -47,12 +47,12 @@ class Summary:
         return measurement(self.data).runs
 
     @property
-    def headline(self) -> Headline:
+    def headline(self) -> Lead:
         """The lead paragraph: what changed since the last time, and a line for each factor."""
-        lines = list(self.lead.lines)
-        if self.since:
-            lines.insert(0, Words.line("Since the last time", self.since))
-        return Headline.lead(lines)
+        if not self.since:
+            return self.lead
+        since = Line("Since the last time", self.since)
+        return replace(self.lead, lines=(since, *self.lead.lines))
 
     def plot(self, *, ax: Axes | None = None) -> Axes | Words:
         """Draw the answers: both values, effect, interval and verdict of each comparison."""
@@ -123,7 +123,7 @@ class Summary:
         return Words("\n".join(f"- {line}" for line in lines))
 
     def __repr__(self) -> str:
-        return str(self.headline)
+        return "\n".join(self.headline.lines)
 
     def _repr_markdown_(self) -> str:
         return self.headline._repr_markdown_()
