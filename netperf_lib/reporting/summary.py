@@ -147,7 +147,7 @@ def summary(experiment: Readable) -> Summary:
 
     Examples
     --------
-    >>> npl.summary("data/recorded/zones").headline.splitlines()[0][:5]
+    >>> npl.summary("data/recorded/zones").headline.lines[0][:5]
     'Paths'
     """
     results = read(experiment)
