@@ -475,8 +475,9 @@ def limits(experiment: str) -> None:
 
 @_command("npl show results/lab", "npl show results/*")
 @folders
+@csv_file
 @as_json
-def show(folders: Sequence[str], as_json: bool) -> None:
+def show(folders: Sequence[str], csv: Path | None, as_json: bool) -> None:
     """Show what is in an experiment, or in several.
 
     Prints its runs, rounds, factors with their levels, metrics and contrasts, and whether it is
@@ -485,12 +486,27 @@ def show(folders: Sequence[str], as_json: bool) -> None:
     from .analysis.contents import at_a_glance
 
     experiments = at_a_glance(_experiments(folders))
+    _write_csv(_table_of(experiments), csv)
     if as_json:
         _print_json(experiments)
         return
     for one in experiments:
         title = f"{one.pop('experiment')}: {one.pop('title')}".removesuffix(": ")
         _print_facts(title, one)
+
+
+def _table_of(experiments: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return a row for each thing that is said of an experiment; what is empty is left out."""
+    import pandas as pd
+
+    rows = []
+    for one in experiments:
+        for what, value in one.items():
+            parts = value if isinstance(value, dict) else {"": value}
+            for name, words in parts.items():
+                if words:
+                    rows.append((one["experiment"], what, name, str(words)))
+    return pd.DataFrame(rows, columns=["experiment", "what", "name", "value"])
 
 
 @_command("npl report results/lab", "npl report results/azure*")

@@ -312,6 +312,11 @@ def test_verdicts_can_be_written_as_csv(tmp_path):
     assert list(table["verdict"]).count("equivalent") == 3
 
 
+def test_what_is_shown_can_be_written_as_csv(tmp_path):
+    shown("show", RECORDED, "--csv", tmp_path / "out.csv")
+    assert set(pd.read_csv(tmp_path / "out.csv")["what"]) > {"factors", "metrics"}
+
+
 @pytest.mark.parametrize(
     "line", ["compare data --where-after tool=qperf", "down mine.yaml --expired"]
 )
