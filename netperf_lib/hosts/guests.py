@@ -236,7 +236,7 @@ def guest_proofs(requested: bool | None, guest: Facts) -> list[Proof]:
         absent = (not functions) if guest["nic"] else None
         claim = "no virtual function in the guest"
         proofs.append(Proof(claim, absent, found, factor=True))
-    if "hyperv" in guest:
+    if guest.get("hyperv"):
         proofs.append(Proof("Hyper-V host", True, guest["hyperv"]))
     elif requested is not None:
         proofs.append(Proof("Hyper-V host", None, "the guest does not tell"))

@@ -137,7 +137,7 @@ def _data(exp: Results) -> dict[str, Any]:
         "runs": {
             "id": list(runs["run_id"]),
             "round": list(map(plain, runs["round"])),
-            "utc": list(runs["started_utc"].astype(str).str[:19]),
+            "utc": [str(start)[:19] for start in runs["started_utc"]],
         },
     }
 
