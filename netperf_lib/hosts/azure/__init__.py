@@ -34,7 +34,7 @@ from .failures import AzError
 from .groups import Command, Leftover
 from .options import Options as Options
 from .state import CREATED, IDENTITY, Record, State
-from .topology import alternatives
+from .topology import Topology, alternatives
 
 EPHEMERAL = True
 """`npl run` removes the VMs after measuring."""
@@ -106,7 +106,7 @@ def _rehearse(az: Runs, preflight: Preflight) -> str:
 def _draft(preflight: Preflight) -> Iterator[_Attempt]:
     """An attempt of which nothing is kept."""
     with tempfile.TemporaryDirectory() as folder, State.locked(Path(folder)) as store:
-        yield _Attempt(preflight, store)
+        yield _begin(preflight, store)
 
 
 def examine(
@@ -164,7 +164,7 @@ def _place(preflight: Preflight, store: State, number: int, choice: int) -> Depl
             code="Checked",
             kind=problems[0][2],
         )
-    attempt = _Attempt(preflight, store, number, choice)
+    attempt = _begin(preflight, store, number, choice)
     for _, words, _ in found[-3:]:
         say_aloud(f"{attempt.record.name}: {words}")
     az = az_module.Az(preflight.subscription)
@@ -182,23 +182,34 @@ def _told(store: State, remedy: str) -> Iterator[None]:
         raise
 
 
-@dataclass
+def _begin(
+    preflight: Preflight, store: State, number: int = 1, choice: int = 0
+) -> _Attempt:
+    """Record a deployment on disk, before anything of it is created."""
+    name = preflight.experiment.name
+    tags = preflight.options.tags | {"netperf-experiment": name}
+    record = store.begin(number, choice, name, preflight.subscription, tags)
+    record.renew(preflight.options.expires_h)
+    return _Attempt(preflight, store, record)
+
+
+@dataclass(frozen=True)
 class _Attempt:
-    """One way to place one deployment; recorded on disk before anything is created."""
+    """One way to place one deployment, which is recorded."""
 
     preflight: Preflight
     store: State
-    number: int = 1
-    choice: int = 0
+    record: Record
 
-    def __post_init__(self) -> None:
-        self.options, self.topology = self.preflight.options, self.preflight.topology
-        name, subscription = self.preflight.experiment.name, self.preflight.subscription
-        tags = self.options.tags | {"netperf-experiment": name}
-        self.record: Record = self.store.begin(
-            self.number, self.choice, name, subscription, tags
-        )
-        self.record.renew(self.options.expires_h)
+    @property
+    def options(self) -> Options:
+        """What the experiment says of Azure."""
+        return self.preflight.options
+
+    @property
+    def topology(self) -> Topology:
+        """What is to be created."""
+        return self.preflight.topology
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the template."""

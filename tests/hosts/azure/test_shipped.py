@@ -24,7 +24,7 @@ def parameters(declared, folder):
     findings = azure._proposals(declared, Workload())[0]
     findings.allow_from = ("192.0.2.7/32",)
     with azure.State.locked(folder) as store:
-        return azure._Attempt(findings, store).parameters()["parameters"]
+        return azure._begin(findings, store).parameters()["parameters"]
 
 
 @pytest.mark.parametrize("name", SHIPPED)
