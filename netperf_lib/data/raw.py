@@ -13,7 +13,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -100,11 +100,6 @@ class Record:
 
 
 _RECORDS = TypeAdapter(list[Record])
-
-
-def new_record(**facts: Any) -> dict[str, Any]:
-    """Return a record with these facts of a run; the rest is null or empty."""
-    return asdict(Record(run_id="", trial={})) | facts
 
 
 DAMAGED = (ValueError, LookupError, TypeError, FileNotFoundError, zlib.error)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
@@ -18,7 +19,7 @@ import netperf_lib as npl
 from netperf_lib.data import ingest as ingest_module
 from netperf_lib.data.declaration import declaration, declare, freeze
 from netperf_lib.data.layout import lock
-from netperf_lib.data.raw import exclude, new_record, new_run, run_ids, write_record
+from netperf_lib.data.raw import Record, exclude, new_run, run_ids, write_record
 from netperf_lib.errors import StoreError
 from netperf_lib.experiment.model import Experiment, HostsSpec
 
@@ -53,7 +54,7 @@ def record(round_, **changes):
         "started_utc": "2026-01-02T03:04:05+00:00",
         "facts": {"client": {"kernel": "6.1"}, "server": {}},
     }
-    return new_record(**facts | changes)
+    return asdict(Record(run_id="", trial={})) | facts | changes
 
 
 def add(store, round_, text=None, **changes):
