@@ -463,9 +463,13 @@ def limits(experiment: str) -> None:
     that was asked for, or not known) and its evidence.
     """
     from .analysis import limits as transfers
+    from .analysis.runs import measurement
     from .metrics import format_value
 
-    limited = transfers.limits(experiment)
+    source = measurement(experiment)
+    limited = transfers.limits(source)
+    if source.origin.notice:
+        _echo(source.origin.notice)
     for condition, row in limited.iterrows():
         rate = format_value(row.filter(like="throughput").iloc[0], "bps")
         _echo(f"{condition}: {rate}, limited by: {row['cause']}")

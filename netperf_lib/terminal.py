@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import pandas as pd
@@ -95,7 +96,8 @@ def verdict_blocks(family: Family, *, two: bool = False) -> list[RenderableType]
             rows = [row | {"n": ""} for row in rows]
         blocks.append(Group(visible(heading), _grid(rows)))
     notes = [f"[{number}] {note}" for note, number in footnotes.items()]
-    blocks.append(visible("\n".join([*notes, *family.warnings, family.note])))
+    note = replace(family, notice=None).note
+    blocks.append(visible("\n".join([*notes, *family.warnings, note])))
     return blocks
 
 
@@ -147,6 +149,8 @@ def compared(
 ) -> str:
     """Return what `npl compare` prints: what page one says, levels, and verdicts."""
     blocks: list[RenderableType] = []
+    if family.notice:
+        blocks.append(visible(family.notice))
     if lead:
         blocks.append(visible("\n".join(lead)))
     if levels is not None:

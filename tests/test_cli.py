@@ -259,6 +259,25 @@ def test_show_says_what_is_in_an_experiment():
     assert one["factors"]["placement"] == "ppg, same-zone, cross-zone, cross-region"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["compare", RECORDED],
+        ["compare", RECORDED, "--by", "placement", "--metric", "latency_oneway_us"],
+        ["compare", RECORDED, RECORDED.with_name("paths")],
+        ["limits", RECORDED],
+    ],
+    ids=["by rule", "by", "two", "limits"],
+)
+def test_what_is_no_measurement_says_so_first(words):
+    assert shown(*words).startswith("Emulated hosts: network namespaces")
+
+
+def test_an_emulated_experiment_says_so_below_its_title():
+    below = shown("show", RECORDED).splitlines()[1]
+    assert below.split(maxsplit=1)[1].startswith("Emulated hosts")
+
+
 def test_a_mistyped_level_names_the_levels():
     words = ["compare", str(RECORDED), "--where", "placement=pgp"]
     done = CliRunner().invoke(command_line, words)

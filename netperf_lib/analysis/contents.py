@@ -229,12 +229,12 @@ def _summary(exp: Results) -> dict[str, Any]:
         factors[factor(name).label or name] = ", ".join(words)
     return {
         **named,
+        "notice": exp.notice or "",
         "runs": f"{len(runs)} ({states}){_incomplete(exp)}",
         "rounds": _rounds(exp),
         "factors": factors,
         "metrics": {m: METRICS[m].label for m in exp.metrics},
         "contrasts": str(len(exp.contrasts)),
-        "notice": exp.notice or "",
     }
 
 
