@@ -225,6 +225,7 @@ def factors_of(runs: pd.DataFrame, origin: Origin) -> tuple[str, ...]:
     """
     imported = origin.source in ("", "imported")
     listed = origin.declared.get("factors")
+    test = numbered(runs, ["tool", "test"])
     ranks: dict[str, float] = {}
     for name in dimensions(map(str, runs), roles=("condition", "host", "observed")):
         if name == "design" or not _is_plain(runs[name]):
@@ -234,7 +235,7 @@ def factors_of(runs: pd.DataFrame, origin: Origin) -> tuple[str, ...]:
         if unlisted and factor(name).role != "observed" and varying(runs, [name]):
             continue
         ranks[name] = _rank(name)
-        if imported and _tells_of_a_test(runs, name):
+        if imported and _tells_of_a_test(runs[name], test):
             ranks[name] = 3
     return tuple(sorted(ranks, key=ranks.__getitem__))
 
@@ -263,17 +264,20 @@ def _is_plain(column: pd.Series) -> bool:
     return True
 
 
-def _tells_of_a_test(runs: pd.DataFrame, name: str) -> bool:
+def _tells_of_a_test(column: pd.Series, test: npt.NDArray[np.int64]) -> bool:
     """Return whether logs say this of some tests only, such as the size of messages.
 
     It then follows from the test, and is no level of the others.
     """
+    name = str(column.name)
     if name not in FACTORS or name in MEANS or not factor(name).always_splits:
         return False
-    known = runs[name].notna()
-    by_test = known.groupby(numbered(runs, ["tool", "test"]))
-    partial = not known.all() and by_test.nunique().max() == 1
-    return name == "message_bytes" or bool(partial)
+    if name == "message_bytes":
+        return True
+    known = column.notna()
+    if known.nunique() == 1:
+        return not known.iloc[0]
+    return bool(known.groupby(test).nunique().max() == 1)
 
 
 # -- tables of runs --------------------------------------------------------------------------------
