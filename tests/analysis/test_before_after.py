@@ -225,8 +225,8 @@ NEAR, FAR = "placement=ppg", "placement=cross-region"
     [(NEAR, FAR, "worse", 3), (FAR, NEAR, "better", 0)],
 )
 def test_the_exit_code_of_a_gate(before, after, verdict, code, python):
-    command = f"-m netperf_lib compare {LAB} {LAB} --where {before} --where-after {after}"
-    words = [python, *f"{command} {SIDES}".split()]
+    sides = [str(LAB), str(LAB), "--where", before, "--where-after", after]
+    words = [python, "-m", "netperf_lib", "compare", *sides, *SIDES.split()]
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == code, done.stderr
     found = json.loads(done.stdout)["comparisons"]
