@@ -275,8 +275,10 @@ def _tells_of_a_test(column: pd.Series, test: npt.NDArray[np.int64]) -> bool:
     if name == "message_bytes":
         return True
     known = column.notna()
-    if known.nunique() == 1:
-        return not known.iloc[0]
+    if known.all():
+        return False
+    if not known.any():
+        return True
     return bool(known.groupby(test).nunique().max() == 1)
 
 
