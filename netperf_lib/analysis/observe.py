@@ -687,8 +687,8 @@ def _splits(codes: pd.DataFrame, names: list[str]) -> bool:
 
 def _vary(codes: pd.DataFrame, names: list[str], within: list[str]) -> bool:
     """Return whether some columns vary within groups."""
-    groups = numbered(codes, within).max(initial=0)
-    return bool(numbered(codes, [*within, *names]).max(initial=0) > groups)
+    groups = np.max(numbered(codes, within), initial=0)
+    return bool(np.max(numbered(codes, [*within, *names]), initial=0) > groups)
 
 
 # -- conditions ------------------------------------------------------------------------------------
@@ -773,7 +773,7 @@ def _merged(runs: pd.DataFrame, pooled: Sequence[str]) -> tuple[pd.DataFrame, in
     spoiled = ok & ~ok.groupby(cell).transform("all")
     merged = mean.mask(size == 1, value).where(ok & ~spoiled)
     state = runs["state"].mask(spoiled, "failed")
-    return runs.assign(value=merged, state=state), int(size.max())
+    return runs.assign(value=merged, state=state), int(np.max(size))
 
 
 def _rounds(source: Measurement) -> pd.DataFrame:

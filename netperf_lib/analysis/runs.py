@@ -291,13 +291,13 @@ def numbered(table: pd.DataFrame, names: Iterable[str]) -> npt.NDArray[np.int64]
     for name in names:
         codes = pd.factorize(table[name])[0].astype(np.int64) + 1
         # numbered anew at each step, so that the product does not grow
-        total = pd.factorize(total * (codes.max(initial=0) + 1) + codes)[0]
+        total = pd.factorize(total * (np.max(codes, initial=0) + 1) + codes)[0]
     return total.astype(np.int64)
 
 
 def varying(table: pd.DataFrame, names: Iterable[str]) -> list[str]:
     """Return which columns have several levels; null is one."""
-    return [name for name in names if numbered(table, [name]).max(initial=0) > 0]
+    return [name for name in names if numbered(table, [name]).any()]
 
 
 def check_levels(where: Any) -> None:
