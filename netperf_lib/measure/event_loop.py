@@ -46,9 +46,9 @@ def finish(work: Coroutine[Any, Any, Result]) -> Result:
     try:
         thread.start()
         _wait_for(ended)
-    except RuntimeError:  # no thread can be started
-        raise
     except BaseException:
+        if thread.ident is None:  # no thread can be started
+            raise
         with contextlib.suppress(RuntimeError):  # it has just ended
             cancel.result()()
         _wait_for(ended)
