@@ -32,8 +32,9 @@ from .ssh import BUSY, FLOODED, HUNG, MAX_OUTPUT_BYTES, MISSING, STOPPED, Proces
 FIRST_PORT, PORTS, PORTS_EACH = 20_000, 1_000, 4
 """Test ports: each trial uses some of this range, which firewalls between the hosts must allow."""
 LAST_PORT = FIRST_PORT + PORTS - 1
-WHOLE_BYTES, END_BYTES = 64 * 2**20, 64 * 1024
-"""Output of a tool up to the first size is looked at, and of a longer one only the end."""
+WHOLE_BYTES, END_BYTES = 4 * 2**20, 64 * 1024
+"""Of the output of a tool that failed, all is looked at up to the first size, and of a longer
+one only the end."""
 UNREAD = "unknown"
 """Name of the tool of a log that is not recognized."""
 SETTLE_S, LOAD_TAIL_S = 1.0, 4.0
@@ -95,7 +96,7 @@ class TrialRun:
             error=str(error) if error else None,
             started_utc=self.started_utc,
             ended_utc=self.ended_utc or now(),
-            log=self._read(),
+            log=self._read(failed=error is not None),
         )
 
     async def measure(self) -> None:
@@ -305,10 +306,11 @@ class TrialRun:
     def _message(self, name: str) -> str:
         """Return the last message of a process: from its standard error, else from its log."""
         words = _lines(self.folder / f"{name}.err")
+        log = self.folder / f"{name}.out"
         if not words:
-            runs = self._log(name)
+            runs = _runs(_end(log), log.name)
             words = [run.error for run in runs if run.error and run.tool != UNREAD]
-        words = words or _lines(self.folder / f"{name}.out")
+        words = words or _lines(log)
         return words[-1][:300] if words else "no message"
 
     def _also(self, message: str, server: str) -> str:
@@ -331,26 +333,19 @@ class TrialRun:
             f"{self.server.host.data_address}?"
         )
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self, *, failed: bool) -> dict[str, Any]:
         """Return what the log says now, which decides whether the trial is repeated.
 
         Tables read the log again.
         """
-        runs = self._log("client")
+        file = self.folder / "client.out"
+        runs = _runs(_end(file) if failed else file.read_bytes(), file.name)
         own = [run for run in runs if run.tool == self.trial.test.tool]
         read = (own or runs)[0]
         error = read.error
         if error:
             error += self._also(error, "server")
         return {"status": read.status, "error": error}
-
-    def _log(self, name: str) -> list[ParsedRun]:
-        """Read what a process printed."""
-        file = self.folder / f"{name}.out"
-        try:
-            return tools.parse(_printed(file), file=file.name)
-        except ParseError as error:
-            return [ParsedRun(tool=UNREAD, status="failed", error=str(error))]
 
 
 async def all_of(work: Iterable[Awaitable[Any]]) -> list[Any]:
@@ -397,13 +392,21 @@ _FULL = re.compile(r"(?i)no space left|bad address|bus error|exit code 13[4569]\
 """iperf3 keeps what it sends in a file; if the disk is full, its pages cannot be allocated."""
 
 
+def _runs(printed: bytes, name: str) -> list[ParsedRun]:
+    """Return the runs of what a process printed: one that failed where it is no log."""
+    try:
+        return tools.parse(printed, file=name)
+    except ParseError as error:
+        return [ParsedRun(tool=UNREAD, status="failed", error=str(error))]
+
+
 def _lines(file: Path) -> list[str]:
-    text = tools.clean(tools.decode(_printed(file)))
+    text = tools.clean(tools.decode(_end(file)))
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def _printed(file: Path) -> bytes:
-    """Return what a tool printed: all of it, but for one that printed without end."""
+def _end(file: Path) -> bytes:
+    """Return the last of what a tool printed: all of it, but for one that printed without end."""
     if not file.exists():
         return b""
     size = file.stat().st_size

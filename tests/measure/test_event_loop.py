@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from netperf_lib.measure import event_loop
 from netperf_lib.measure.event_loop import finish
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals")
@@ -52,6 +53,28 @@ def test_a_second_signal_ends_the_cleaning(number):
     with pytest.raises(SystemExit) as ended:
         finish(work())
     assert ended.value.code == 128 + number
+
+
+def test_a_signal_within_a_lock_cancels_too(monkeypatch):
+    """An exception of a handler that meets the lock of a condition leaves it as RuntimeError."""
+    wait, errors, happened = event_loop.wait, [RuntimeError("release unlocked lock")], []
+
+    def interrupted(*arguments):
+        if happened and errors:
+            raise errors.pop()
+        return wait(*arguments)
+
+    async def work():
+        happened.append("begun")
+        try:
+            await asyncio.sleep(20)
+        finally:
+            happened.append("clean")
+
+    monkeypatch.setattr(event_loop, "wait", interrupted)
+    with pytest.raises(RuntimeError, match="unlocked"):
+        finish(work())
+    assert happened == ["begun", "clean"]
 
 
 def test_the_handlers_of_the_caller_are_there_again(number):

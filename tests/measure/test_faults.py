@@ -309,6 +309,15 @@ def test_a_tool_that_prints_without_end(deployment, store, monkeypatch):
     assert not tools_running()
 
 
+def test_a_long_log_of_a_tool_that_succeeded_is_read_whole(
+    deployment, store, monkeypatch
+):
+    monkeypatch.setattr(trial, "WHOLE_BYTES", 16)
+    monkeypatch.setattr(trial, "END_BYTES", 8)
+    tally = measure(experiment(pairs=[NEAR]), deployment, store)
+    assert (tally.ok, tally.attempts_failed) == (tally.scheduled, 0)
+
+
 def test_a_clock_that_is_set_is_a_warning_on_the_run(deployment, store, monkeypatch):
     steps = iter([0.0, 0.3, -10_800.0, -10_800.0])
     monkeypatch.setattr(collector, "_clock_offset_s", lambda: next(steps))
