@@ -112,7 +112,10 @@ def _document(run: ParsedRun, text: str) -> None:
     figures = {"packets_retransmitted": "missing"}
     for leaf in (*root, *root.findall("parameters/*")):
         key = f"{leaf.tag} {leaf.get('metric', '')}".strip()
-        figures[key] = (leaf.text or "").strip()
+        value = (leaf.text or "").strip()
+        if figures.get(key, "missing") not in (value, "missing"):
+            raise Contradictory(f"two different values of {key!r} in the document")
+        figures[key] = value
     run.test = "sender" if root.tag == "ntttcps" else "receiver"
     run.tool_version = root.get("version", "")
     udp = figures.get("udp")
@@ -137,9 +140,9 @@ def _document(run: ParsedRun, text: str) -> None:
     keys = f"throughput mbps|total_bytes MB|realtime s|{resent}|{cpu}"
     _totals(run, figures, keys, 1e6, megabyte, 6e-4)
     run.parameters["protocol"] = protocol
-    run.parameters["duration_s"] = _figure(figures, "run_time").value / ticks
-    message = int(_figure(figures, "bufferLen").value)
-    run.parameters["message_bytes"] = message or None
+    lasted, message = _optional(figures, "run_time"), _optional(figures, "bufferLen")
+    run.parameters["duration_s"] = lasted and lasted / ticks
+    run.parameters["message_bytes"] = int(message) if message else None
 
 
 _ROW = re.compile(r"[ \t]*([a-z][a-z ()/]*?)[ \t]*:[ \t]*(.*)\n")

@@ -340,7 +340,7 @@ def _check(test: str, figures: Figures) -> None:
     """Refuse figures that contradict each other."""
     ways = figures.keys() & {"send_cpus_used", "recv_cpus_used"}
     ends = figures.keys() & {"loc_cpus_used", "rem_cpus_used"}
-    if ways and (ends or test.endswith("_lat")):
+    if ways and (ends or re.fullmatch(r"[a-z]+_lat", test)):
         raise Contradictory(f"lines are lost, or of another process: {min(ways)}")
     for what in ("bw", "bytes", "msgs"):
         arrived = figures.get(f"recv_{what}", 0.0)

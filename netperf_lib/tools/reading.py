@@ -69,7 +69,7 @@ def parse(
         is larger than `LARGEST`.
     """
     try:
-        document = isinstance(data, bytes) and iperf3.read_whole(data)
+        document = iperf3.read_whole(data) if isinstance(data, bytes) else None
         runs = [document] if document else _read(data, tool)
     except ParseError as error:
         raise type(error)(str(error), file=file) from None
@@ -160,9 +160,8 @@ def _runs(text: str, readers: Iterable[Reader]) -> list[ParsedRun]:
         segment = text[start:end]
         parsed = claims[start].read(segment)
         measured = len(claims) > 1 and parsed and parsed[0].status != "failed"
-        name = measured and identity(segment)
         first = len(runs)
-        if name:
+        if measured and (name := identity(segment)):
             first = seen.setdefault(name, first)
         if first < len(runs):
             runs[first].warnings.append(

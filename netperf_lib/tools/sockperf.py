@@ -247,7 +247,9 @@ def _figures(text: str) -> Figures:
             break
         if m is None or (m["percentile"] and float(m["percentile"]) not in _PERCENTILES):
             wide = "GBps" in row or "Gbps" in row
-            remedy = " (leave out --giga-size, --increase_output_precision)" * wide
+            remedy = ""
+            if wide:
+                remedy = " (leave out --giga-size, --increase_output_precision)"
             raise Damaged(f"not readable{remedy}: {row.strip()!r}")
         for name, printed in m.groupdict().items():
             if printed is None or name == "percentile":
@@ -285,8 +287,10 @@ _PRINTED = (25.0, 50.0, 75.0, 90.0, 99.0, 99.9, 99.99, 99.999)
 def _latencies(run: ParsedRun, figures: Figures, basis: str) -> None:
     _refuse_gaps(figures, _NEEDED)
     n = int(figures["observations"])
-    # the lowest one needs four observations
-    _refuse_gaps(figures, _PRINTED[n < 4 :])
+    printed = list(_PRINTED)
+    if n < 4:
+        printed.remove(25.0)
+    _refuse_gaps(figures, printed)
     percentiles = [at for at in _PERCENTILES if at in figures]
     latencies = {
         "us": figures["mean"],

@@ -156,6 +156,31 @@ def test_connections_of_ntttcp_are_streams():
     assert only(text).parameters["streams"] == 64
 
 
+NTTTCP = (LOGS / "ntttcp" / "linux-gen-send.xml").read_text()
+
+
+def test_figure_that_a_document_of_ntttcp_has_twice():
+    twice = '<realtime metric="s">9.9</realtime>\n</ntttcps>'
+
+    run = only(NTTTCP.replace("</ntttcps>", twice))
+
+    assert run.error == "two different values of 'realtime s' in the document"
+
+
+@pytest.mark.parametrize("unknown", ["NA", "-1"])
+def test_length_that_a_document_of_ntttcp_does_not_tell(unknown):
+    run = only(NTTTCP.replace("<run_time>2<", f"<run_time>{unknown}<"))
+
+    assert run.status == "ok"
+    assert run.parameters.get("duration_s") is None
+
+
+def test_command_that_is_no_clients_tells_no_direction():
+    run = only(f"$ iperf3 -s --bidir\n{IPERF3_TAIL}")
+
+    assert "direction" not in run.parameters
+
+
 @pytest.mark.parametrize("no_number", ["-nan", "nan", "inf"])
 def test_report_that_is_no_number_takes_only_itself(no_number):
     report = UDP_RESULT.replace("1.52 Kbits", f"{no_number} bits").replace(

@@ -239,7 +239,7 @@ def _columns(
     cells = []
     for row in (*rows, *sums):
         rate, seconds, size = row["bits_per_second"], row["seconds"], row["bytes"]
-        if row["end"] < row["start"] or not _fits(size, rate, seconds):
+        if row["end"] < row["start"] or not _fits(size, rate, seconds, 8e-6 * size):
             raise Contradictory(
                 f"the figures of an interval contradict each other: {row}"
             )
@@ -326,10 +326,10 @@ def _rates(
     if not total.get("bits_per_second") and not total.get("bytes"):
         return None
     rate, size = float(total["bits_per_second"]), int(total["bytes"])
-    fitting: list[float] = []
+    lengths: list[float] = []
     for row in (total, *parts):
-        for length in (row["seconds"], row["end"] - row["start"]):
-            fitting += [length] * _fits(size, rate, length)
+        lengths += [row["seconds"], row["end"] - row["start"]]
+    fitting = [s for s in lengths if s > 0 and _fits(size, rate, s)]
     if not fitting:
         raise Contradictory(
             f"{size} bytes in {total.get('seconds')} s are not {rate} bit/s"
@@ -340,10 +340,10 @@ def _rates(
     return float(fitting[0])
 
 
-def _fits(size: float, rate: float, seconds: float) -> bool:
+def _fits(size: float, rate: float, seconds: float, slack: float = 0.0) -> bool:
     """Return whether a rate is that of bytes in a time."""
     off = abs(8 * size - rate * seconds)
-    return seconds >= 0 and off <= _TOLERANCE * rate * seconds + 8e-6 * size
+    return off <= _TOLERANCE * rate * seconds + slack
 
 
 def _datagrams(

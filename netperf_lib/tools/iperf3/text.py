@@ -80,7 +80,10 @@ def _log(whole: str) -> _Log:
         text = whole[: closed.start()]
     text = _NESTED.sub("", text)
     command = found(COMMAND, text[:first]) or ""
-    direction = _direction(text, whole, command)
+    options = {*command.split()}
+    if options.isdisjoint(("-c", "--client")):
+        options.clear()
+    direction = _direction(text, whole, options, clear=not _UNKNOWN.search(f" {command}"))
     intervals: list[Row] = []
     results: list[Row] = []
     damage = None
@@ -108,7 +111,7 @@ def _log(whole: str) -> _Log:
         closed=closed is not None,
         command=command,
         serving=_ACCEPTED in text,
-        bidir="[Role]" in titles or "--bidir" in command or any(r.role for r in every),
+        bidir="[Role]" in titles or "--bidir" in options or any(r.role for r in every),
         old="Bandwidth" in titles,
         udp=udp,
         direction=direction,
@@ -121,18 +124,17 @@ def _log(whole: str) -> _Log:
 _ACCEPTED = "Accepted connection from"
 
 
-def _direction(text: str, whole: str, command: str) -> str | None:
-    """Return the direction of rows that do not say it; None if the log does not tell."""
-    options = {*command.split()}
-    client = not options.isdisjoint(("-c", "--client"))
-    turned = client and not options.isdisjoint(("-R", "--reverse"))
+def _direction(text: str, whole: str, options: set[str], *, clear: bool) -> str | None:
+    """Return the direction of rows that do not say it; None if the log does not tell.
+
+    `options` are those of the client's command, and `clear` is whether that is known whole.
+    """
     title = _TITLES.search(text)
     serving = _ACCEPTED in text
     sends = serving and title and _SENDS.match(title[0])
-    if turned or sends or "Reverse mode, remote host" in whole:
+    if sends or options & {"-R", "--reverse"} or "Reverse mode, remote host" in whole:
         return "reverse"
-    told = client and not _UNKNOWN.search(f" {command}")
-    if told or serving or _CONNECTING.search(whole):
+    if (options and clear) or serving or _CONNECTING.search(whole):
         return "forward"
     return None
 
