@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .analysis.verdicts import Family
+    from .reporting.answer import Answer
 
 
 def _margin(
@@ -136,17 +137,24 @@ def _print_json(document: Any) -> None:
     _echo(json.dumps(document, indent=2, default=str))
 
 
-def _print_facts(title: str, document: Mapping[str, Any]) -> None:
-    """Print a title and, below it, what is known: each name once; what is empty is left out."""
-    width = max(map(len, document), default=0)
-    _echo(title)
+def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield (name, what of it, words) of what is known of something; what is empty is left out."""
     for name, value in document.items():
-        shown = name
         parts = value if isinstance(value, dict) else {"": value}
         for part, words in parts.items():
             if words:
-                _echo(f"  {shown:{width}}  {f'{part}: ' if part else ''}{words}")
-                shown = ""
+                yield name, part, str(words)
+
+
+def _print_facts(title: str, document: Mapping[str, Any]) -> None:
+    """Print a title and, below it, what is known: each name once."""
+    width = max(map(len, document), default=0)
+    before = None
+    _echo(title)
+    for name, part, words in _facts(document):
+        shown = "" if name == before else name
+        _echo(f"  {shown:{width}}  {f'{part}: ' if part else ''}{words}")
+        before = name
 
 
 def _write_csv(table: pd.DataFrame, file: Path | None) -> None:
@@ -408,7 +416,6 @@ def compare(
     """
     from .analysis.compare import compare as between
     from .analysis.verdicts import check_gate
-    from .reporting.answer import Answer, ask
     from .terminal import compared
 
     factors = by.split(",") if by else None
@@ -421,6 +428,8 @@ def compare(
     elif where_after:
         raise click.UsageError("--where-after is for two folders: use --where")
     elif factors:
+        from .reporting.answer import ask  # loads what draws
+
         result = ask(folder, by=factors, **options)
         family, levels = result.verdicts, result.levels
     else:
@@ -490,7 +499,8 @@ def show(folders: Sequence[str], csv: Path | None, as_json: bool) -> None:
     from .analysis.contents import at_a_glance
 
     experiments = at_a_glance(_experiments(folders))
-    _write_csv(_table_of(experiments), csv)
+    if csv is not None:
+        _write_csv(_table_of(experiments), csv)
     if as_json:
         _print_json(experiments)
         return
@@ -500,16 +510,12 @@ def show(folders: Sequence[str], csv: Path | None, as_json: bool) -> None:
 
 
 def _table_of(experiments: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return a row for each thing that is said of an experiment; what is empty is left out."""
+    """Return a row for each thing that is said of an experiment."""
     import pandas as pd
 
     rows = []
     for one in experiments:
-        for what, value in one.items():
-            parts = value if isinstance(value, dict) else {"": value}
-            for name, words in parts.items():
-                if words:
-                    rows.append((one["experiment"], what, name, str(words)))
+        rows += [(one["experiment"], *fact) for fact in _facts(one)]
     return pd.DataFrame(rows, columns=["experiment", "what", "name", "value"])
 
 

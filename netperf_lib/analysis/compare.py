@@ -189,7 +189,8 @@ def as_contrast(c: Contrast | Mapping[str, Any]) -> Contrast:
     except ValidationError as error:
         problem = error.errors()[0]
         what = ": ".join([*map(str, problem["loc"]), problem["msg"]])
-        raise StatsError(f"not a contrast: {c!r} ({what})") from None
+        how = "{'metric': 'rtt_us', 'a': {'placement': 'ppg'}, 'b': {'placement': 'same-zone'}}"
+        raise StatsError(f"not a contrast: {c!r} ({what}); write as in {how}") from None
 
 
 def judge(
@@ -353,9 +354,11 @@ def _planned_only(source: Measurement) -> tuple[Measurement, list[str]]:
 
     In a fixed design the number of rounds was chosen before the data.
     """
+    if not source.planned or source.sequential:
+        return source, []
     runs = source.runs
     late = runs["round"].groupby(numbered(runs, UNIT)).rank("dense") > source.planned
-    if not source.planned or source.sequential or not late.any():
+    if not late.any():
         return source, []
     beyond = runs.loc[late, [*UNIT, "round"]].drop_duplicates()
     note = (
@@ -391,7 +394,6 @@ def questions_of(source: Measurement, contrasts: Iterable[Contrast]) -> list[Que
             several = [name for name in named if (obs.facts[name] == SEVERAL).any()]
             obs = observed(c.metric, tuple(several), pool)
         q = Question(
-            metric=c.metric,
             obs=obs,
             a=_condition(obs, c.a),
             b=_condition(obs, c.b),
@@ -460,17 +462,8 @@ def _questions(obs: Observations, baseline: Any, margin: float) -> list[Question
     compared = names[0] if len(names) == 1 else ""
     questions = []
     for a, b in pairs(obs, baseline):
-        questions.append(
-            Question(
-                metric=obs.metric,
-                obs=obs,
-                a=a,
-                b=b,
-                margin=margin,
-                factor=compared,
-                declared=False,
-            )
-        )
+        q = Question(obs=obs, a=a, b=b, margin=margin, factor=compared, declared=False)
+        questions.append(q)
     if not questions:
         raise UsageError(
             f"nothing to compare: no two conditions of {obs.metric} differ in "
@@ -635,6 +628,7 @@ def between(
     metrics = _common(one, two, metric)
     if not metrics:
         raise NothingToReport(f"{before} and {after} have no metric in common")
+    share = margin or MARGIN
     questions: list[Question] = []
     alone: list[str] = []
     for name in metrics:
@@ -642,14 +636,7 @@ def between(
         obs = replace(obs, asked=(MEASUREMENT,))
         compared = pairs(obs, before)
         for a, b in compared:
-            q = Question(
-                metric=obs.metric,
-                obs=obs,
-                a=a,
-                b=b,
-                margin=margin or MARGIN,
-                factor=MEASUREMENT,
-            )
+            q = Question(obs=obs, a=a, b=b, margin=share, factor=MEASUREMENT)
             questions.append(q)
         alone += _only_one(obs, compared)
     notes.append(_CHANGE)

@@ -93,9 +93,7 @@ def questions_by_rule(
                 continue
             for conditions in _slices(obs, name):
                 for a, b in _against_the_usual(obs, name, conditions):
-                    q = Question(
-                        metric=obs.metric, obs=obs, a=a, b=b, margin=margin, factor=name
-                    )
+                    q = Question(obs=obs, a=a, b=b, margin=margin, factor=name)
                     questions.append(q)
                     if min(obs.value(a, "n"), obs.value(b, "n")) > 1:
                         decidable.append(q)

@@ -91,7 +91,6 @@ class Question:
 
     Attributes
     ----------
-    metric : str
     obs : Observations or None
         None: no complete run has a value.
     a, b : str
@@ -107,7 +106,6 @@ class Question:
         Whether it shares the error of the report; another one is exploratory.
     """
 
-    metric: str
     obs: Observations | None
     a: str
     b: str = ""
@@ -115,6 +113,14 @@ class Question:
     factor: str = ""
     contrast: Contrast | None = None
     declared: bool = True
+
+    @property
+    def metric(self) -> str:
+        """What is compared."""
+        if self.contrast is not None:
+            return self.contrast.metric
+        assert self.obs is not None
+        return self.obs.metric
 
     @cached_property
     def threshold(self) -> float | None:

@@ -165,7 +165,8 @@ def log_size(ratio: float) -> float:
 def size_words(ratio: float) -> str:
     """Return the size of a ratio without its direction: ``32 %``, ``4.2 times``."""
     if ratio >= TIMES:
-        return f"{ratio:,.{int(ratio < 20)}f} times"
+        digits = 0 if ratio >= 20 else 1
+        return f"{ratio:,.{digits}f} times"
     change = 100 * abs(ratio - 1)
     small = change < 9.95 or (ratio < 1 and change >= 98.5)
     return f"{change:,.{int(small)}f} %"
@@ -191,7 +192,7 @@ def effect(ratio: float, outward: int = 0, *, times: bool | None = None) -> str:
         return f"×{_rounded(ratio, digits, outward):,.{digits}f}"
     change = 100 * (ratio - 1)
     # one digit more for what is small, and for what is nearly all
-    digits = int(abs(change) < 9.95 or change <= -98.5)
+    digits = 1 if abs(change) < 9.95 or change <= -98.5 else 0
     change = _rounded(change, digits, outward)
     if not change:  # what is rounded to nothing has no sign
         return f"{change:.{digits}f} %"

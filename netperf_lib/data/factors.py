@@ -48,23 +48,25 @@ def decide_factors(
         levels = factors_of(record.trial, record.hosts, record.facts)
         rows.append(levels | {"round": record.round})
     runs = pd.DataFrame(rows, dtype=object)
-    runs = runs.where(
-        runs.notna(), None
-    )  # a label that a run lacks, and one that is null
+    # a label that a run lacks is like one that is null
+    runs = runs.where(runs.notna(), None)
     counts = runs.nunique(dropna=False)
     names = dimensions(runs.columns, roles=("condition", "host"))
     varying = [name for name in names if counts[name] > 1]
     factors, others = list[str](), dict[str, str]()
     for name in varying:
-        if why := _why_not(runs, name, varying):
+        if why := _why_not(runs, name, counts[varying]):
             others[name] = why
         else:
             factors.append(name)
     return factors, others
 
 
-def _why_not(runs: pd.DataFrame, name: str, varying: list[str]) -> str:
-    """Return why a column is no factor; empty if it is one."""
+def _why_not(runs: pd.DataFrame, name: str, counts: pd.Series[int]) -> str:
+    """Return why a column is no factor; empty if it is one.
+
+    `counts` has the number of levels of each column that varies.
+    """
     if name in _HOSTS:
         return "addresses that change from run to run" if _change(runs) else ""
     if name in FACTORS or name == LOG_NAME:
@@ -79,8 +81,8 @@ def _why_not(runs: pd.DataFrame, name: str, varying: list[str]) -> str:
     if 1 < rounds < size and levels == rounds and of_rounds:
         return "it goes with the round"
     # a name for each of a few logs is a factor, where nothing else tells them apart
-    counts = runs[varying].nunique(dropna=False)
-    others = [f for f in varying if factor(f).always_splits and counts[f] < size]
+    few = map(str, counts.index[counts < size])
+    others = [one for one in few if factor(one).always_splits]
     repeated = bool(others) and bool(runs.duplicated(others).any())
     if levels == len(column) > 1 and (levels > _MOST_LEVELS or repeated):
         return "another value for each run"

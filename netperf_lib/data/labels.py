@@ -53,6 +53,8 @@ _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 
 Cells = dict[str, tuple[str, Any]]
 """Labels as they are written: where each stands, and its cell."""
+PathReader = Callable[[str], dict[str, str] | None]
+"""It returns the labels in a path; None if that has another form."""
 
 
 # -- in a table ------------------------------------------------------------------------------------
@@ -252,7 +254,7 @@ def check_name(name: str, where: str) -> None:
 # -- in a path -------------------------------------------------------------------------------------
 
 
-def path_reader(pattern: str) -> Callable[[str], dict[str, str] | None]:
+def path_reader(pattern: str) -> PathReader:
     """Return a function that reads the labels in the end of a path; None if it has another form."""
     names = re.findall(r"\{(\w+)\}", pattern)
     if not names:

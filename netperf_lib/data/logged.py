@@ -28,6 +28,7 @@ from .labels import (
     FILE,
     LONGEST,
     Cells,
+    PathReader,
     check_name,
     is_one_line,
     path_reader,
@@ -289,7 +290,8 @@ def _cells(
     cells: list[Cells] = [{} for _ in found.runs]
     note = ""
     if pattern is not None:
-        cells = [_of_path(run, pattern) for run in found.runs]
+        read = path_reader(pattern)
+        cells = [_of_path(run, read, pattern) for run in found.runs]
     if labels is not None:
         table = read_labels(labels)
         note = table.note
@@ -303,9 +305,8 @@ def _cells(
     return cells, note
 
 
-def _of_path(run: LoggedRun, pattern: str) -> Cells:
+def _of_path(run: LoggedRun, read: PathReader, pattern: str) -> Cells:
     """Return the labels in the path of a log."""
-    read = path_reader(pattern)
     found = read(run.name) or read(run.path.as_posix())
     if found is None:
         how = "import only the logs that match, such as 'logs/*/*.json'"

@@ -208,7 +208,9 @@ def records_digests(folder: Path, block: str | None = None) -> dict[str, str]:
     """
     stored = names(folder / "digests")
     if block is not None:
-        stored = list({f"{block}.sha256"}.intersection(stored))
+        # earlier releases listed all imports in one file
+        own = {f"{block}.sha256", f"{block_of('')}.sha256"}
+        stored = [name for name in stored if name in own]
     listed = {}
     for file in stored:
         text = read_plain(folder, f"digests/{file}").decode("utf-8", "replace")

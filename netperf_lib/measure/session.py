@@ -224,7 +224,7 @@ class HostSession:
         done = await self.remote.script(script, *arguments, root=True, limit_s=limit_s)
         if done.exit_code:
             lines = (done.err or done.out).strip().splitlines()
-            why = [f"exit code {done.exit_code}", *lines][-1]
+            why = lines[-1] if lines else f"exit code {done.exit_code}"
             if done.exit_code == MISSING or "sudo" in why or "denied" in why:
                 remedy = "log in as root, or as a user with passwordless sudo"
             text = f"{self}: {failure} ({why})"

@@ -489,8 +489,8 @@ class Process:
 
 def _configured(host: Host) -> Any:
     """Return what the ssh configuration says of a host."""
-    config = filter(None, [host.ssh_config])
-    return asyncssh.SSHClientConnectionOptions(host=host.address, config=[*config])
+    config = [host.ssh_config] if host.ssh_config else ()
+    return asyncssh.SSHClientConnectionOptions(host=host.address, config=config)
 
 
 def _reason(error: BaseException, host: Host, waits_s: float) -> str:
@@ -511,7 +511,7 @@ def _reason(error: BaseException, host: Host, waits_s: float) -> str:
                 "reach the host, and does its sshd refuse some connections (MaxStartups)?"
             )
         case asyncssh.PermissionDenied():
-            user = f" for user {host.user}" * bool(host.user)
+            user = f" for user {host.user}" if host.user else ""
             return (
                 f"the key was refused{user}; add the public key to the host's authorized_keys, "
                 "or name the right user and identity (one with a passphrase: ssh-add it first)"

@@ -1,6 +1,7 @@
 """Existing logs and the labels that say under which conditions they were taken."""
 
 import gzip
+import hashlib
 import json
 import os
 import re
@@ -672,6 +673,35 @@ def test_a_link_out_of_a_given_folder_is_refused_and_one_inside_is_read(tmp_path
     (tmp_path / "link.txt").symlink_to(secret)
     assert len(understand(tmp_path / "link.txt")) == 1  # it was named
     assert not (tmp_path / "mine").exists()
+
+
+def test_a_folder_of_an_earlier_release_is_read(tmp_path):
+    """It had a document that named the file of records, and one list of digests for all."""
+    mine = import_logs(short(tmp_path / "a.txt", 50, 60), into=tmp_path / "mine")
+    [folder] = mine.folder.glob("raw/import-*")
+    records = hashlib.sha256((folder / "runs.json.gz").read_bytes()).hexdigest()
+    (folder / "run.json").write_text(f'{{"files": {{"runs.json.gz": "{records}"}}}}')
+    digest = hashlib.sha256((folder / "run.json").read_bytes()).hexdigest()
+    [listed] = mine.folder.glob("digests/import-*")
+    listed.write_text(f"{digest}  raw/{folder.name}/run.json\n")
+    listed.rename(listed.with_name("d00-r0001-0064.sha256"))
+    shutil.rmtree(mine.folder / "tables")
+    assert sorted(npl.load(mine.folder)["latency_oneway_us"]) == [50.0, 60.0]
+    again = import_logs(short(tmp_path / "b.txt", 70), into=mine.folder)
+    assert len(again.runs) == 3
+    assert changed_files(mine.folder) == []
+
+
+def test_records_that_an_earlier_release_listed_are_checked(tmp_path):
+    mine = import_logs(short(tmp_path / "a.txt", 50, 60), into=tmp_path / "mine")
+    [listed] = mine.folder.glob("digests/import-*")
+    listed.rename(listed.with_name("d00-r0001-0064.sha256"))
+    [records] = mine.folder.glob("raw/import-*/runs.json.gz")
+    text = gzip.decompress(records.read_bytes())
+    records.write_bytes(gzip.compress(text.replace(b'"attempt":1', b'"attempt":2')))
+    shutil.rmtree(mine.folder / "tables")
+    with pytest.raises(StoreError, match="digest differs"):
+        npl.load(mine.folder)
 
 
 RECORDS = {

@@ -238,11 +238,11 @@ def _listed(meter: _Meter) -> list[float]:
     condition = " and ".join(f"{k} eq '{v}'" for k, v in asked.items())
     prices = []
     for row in _pages(f"{PRICES_URL}?{urllib.parse.urlencode({'$filter': condition})}"):
-        name = row["meterName"]
-        words = f"{row['productName']} {row['skuName']} {name}"
+        name = str(row.get("meterName"))
+        words = f"{row.get('productName')} {row.get('skuName')} {name}"
         is_other = re.search("Windows|Spot|Low Priority|CloudServices", words)
         is_meter = re.fullmatch(meter.name, name)
-        if is_meter and not is_other and row["unitOfMeasure"] == meter.unit:
+        if is_meter and not is_other and row.get("unitOfMeasure") == meter.unit:
             prices.append(float(row["retailPrice"]))
     return prices
 
