@@ -18,6 +18,7 @@ from .experiment import estimate
 from .experiment.deployment import Deployment
 from .experiment.estimate import Preview
 from .experiment.model import Experiment
+from .experiment.origin import Measured, Origin
 from .experiment.schedule import Plan, schedule
 from .experiment.yaml import load_experiment
 
@@ -287,7 +288,7 @@ def decided(folder: Path, experiment: Experiment) -> Callable[[], str | None]:
         )
 
     def enough() -> str | None:
-        from .analysis.compare import judge
+        from .analysis.compare import compare
         from .analysis.judging import until_decided
         from .data.load import load
 
@@ -295,9 +296,9 @@ def decided(folder: Path, experiment: Experiment) -> Callable[[], str | None]:
         # earlier deployments are complete
         latest = runs[runs["deployment"] == runs["deployment"].max()]
         rounds_left = experiment.rounds - int(latest["round"].max())
-        family = judge(
-            latest, experiment.contrasts, alpha=experiment.alpha, design="sequential"
-        )
+        declared = experiment.model_dump(mode="json", include={"contrasts", "alpha"})
+        looked = Origin(declared | {"design": "sequential"})
+        family = compare(Measured(latest, looked))
         interim = until_decided(family, rounds_left=rounds_left)
         return interim.words if interim.stop else None
 

@@ -6,7 +6,7 @@ packets within a run resemble each other, and are never the sample size.
 """
 
 from ..metrics import rounds_required
-from .compare import compared_table, contrasts, judge
+from .compare import compared_table, contrasts
 from .contents import pages, places, proofs, tail_metric
 from .history import ask_history, measurements
 from .intervals import level
@@ -31,7 +31,6 @@ __all__ = [
     "contrasts",
     "end",
     "headline_metrics",
-    "judge",
     "lead_paragraph",
     "level",
     "limits_words",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ..experiment.factors import factor, level_words
 from ..metrics import format_value, plural
 from .observe import Observations
 from .runs import HOSTS, MEASUREMENT, warned
-from .verdicts import Judged, Question
+from .verdicts import Comparison, Question
 from .words import SEVERAL
 
 PLACE = {
@@ -45,9 +44,6 @@ UNPAIRED = (
 )
 
 
-# -- what the sides are ----------------------------------------------------------------------------
-
-
 def moved(q: Question) -> bool:
     """Return whether the sides were measured on different VMs."""
     obs = q.obs
@@ -56,36 +52,36 @@ def moved(q: Question) -> bool:
     return bool(q.differ & PLACE) or obs.hosts.get(q.a) != obs.hosts.get(q.b)
 
 
-def scope(q: Question | None, found: Judged) -> str:
+def scope(c: Comparison) -> str:
     """Return what the statement applies to."""
-    if found.deployments > 1:
-        return f"over {found.deployments} deployments"
-    if q is None or q.obs is None or MEASUREMENT in q.obs.by:
-        return ""
+    obs = c.question.obs
+    if c.deployments > 1:
+        return f"over {c.deployments} deployments"
     # without hosts or a deployment nobody knows what was measured
-    if q.obs.on_known_hosts:
-        return THESE
-    return ""
+    if obs is None or MEASUREMENT in obs.by or not obs.on_known_hosts:
+        return ""
+    return THESE
 
 
-# -- before it is judged ---------------------------------------------------------------------------
+# -- what is known of the sides --------------------------------------------------------------------
 
 
-def of_question(q: Question, names: Sequence[str]) -> list[str]:
-    """Return what is known of the sides."""
+def warnings(c: Comparison) -> list[str]:
+    """Return what to know before relying on a comparison."""
+    q = c.question
     obs = q.obs
-    if obs is None:
-        return []
-    told = _of_runs(q, obs, names)
-    # between two measurements everything may have changed, and the family says so once
-    if MEASUREMENT in obs.by:
-        return told
-    told = _false_claims(q, obs) + told
-    measured = all(name and obs.value(name, "n") > 0 for name in q.conditions)
-    if q.threshold is None and measured:
-        told += _confounded(q, obs)
-        told += _not_switched(q, obs)
-    return told
+    told = []
+    if obs is not None:
+        told += _of_runs(c, obs)
+        if MEASUREMENT in obs.by:
+            # between two measurements everything may have changed, and the family says so once
+            return told + _of_rounds(c)
+        told = _false_claims(q, obs) + told
+        measured = all(name and obs.value(name, "n") > 0 for name in q.conditions)
+        if q.threshold is None and measured:
+            told += _confounded(q, obs)
+            told += _not_switched(q, obs)
+    return told + _of_rounds(c) + _of_result(c)
 
 
 def _false_claims(q: Question, obs: Observations) -> list[str]:
@@ -104,10 +100,10 @@ def _false_claims(q: Question, obs: Observations) -> list[str]:
     return list(proofs.values())
 
 
-def _of_runs(q: Question, obs: Observations, names: Sequence[str]) -> list[str]:
+def _of_runs(c: Comparison, obs: Observations) -> list[str]:
     """Warn of a side that lost datagrams, and count the runs that carry a warning."""
     lost, counted = [], []
-    for name, condition in zip(names, q.conditions, strict=False):
+    for name, condition in zip(c.names, c.question.conditions, strict=False):
         share = lost_share(obs, condition)
         if obs.unit == "bps" and share > NOTICEABLE:
             lost.append(f"{name} lost {format_value(share, 'ratio')} of its datagrams")
@@ -160,34 +156,35 @@ def _not_switched(q: Question, obs: Observations) -> list[str]:
     return [f"{text}: it was not switched"]
 
 
-# -- after it was judged ---------------------------------------------------------------------------
+# -- what was found --------------------------------------------------------------------------------
 
 
-def of_result(
-    q: Question | None, found: Judged, names: Sequence[str], medians: Sequence[float]
-) -> list[str]:
-    """Return what failed, what is missing, and what the ratio is not."""
+def _of_rounds(c: Comparison) -> list[str]:
+    """Return how many rounds failed, and how many have no run."""
     told = []
-    failed_a, failed_b = found.failed
-    is_level = q is not None and q.threshold is not None
+    failed_a, failed_b = c.failed
     if failed_a or failed_b:
-        rounds = plural(found.rounds, "round")
-        text = f"failed, missing or repeated: {names[0]} in {failed_a} of {rounds}"
-        if not is_level:
-            text += f", {names[1]} in {failed_b}"
+        rounds = plural(c.rounds, "round")
+        text = f"failed, missing or repeated: {c.names[0]} in {failed_a} of {rounds}"
+        if c.threshold is None:
+            text += f", {c.names[1]} in {failed_b}"
         told.append(text)
-    if found.absent:
-        absent = plural(found.absent, "round")
-        told.append(f"{absent} of {found.rounds} without a run on either side")
-    if q is not None and (q.obs is None or MEASUREMENT in q.obs.by):
-        return told  # the family says so once
-    if not found.paired:
+    if c.absent:
+        absent = plural(c.absent, "round")
+        told.append(f"{absent} of {c.rounds} without a run on either side")
+    return told
+
+
+def _of_result(c: Comparison) -> list[str]:
+    """Return what the interval does not allow for, and what the ratio is not."""
+    told = []
+    if not c.paired:
         told.append(UNPAIRED)
-    elif found.neighbours_p < ALIKE / found.family:
+    elif c.neighbours_p < ALIKE / c.family:
         told.append(NEIGHBOURS)
     # who divides the two medians on the page should not be surprised
-    if not is_level and min(medians) > 0:
-        quotient = medians[0] / medians[1]
-        if not found.low / HARDLY <= quotient <= found.high * HARDLY:
+    if c.threshold is None and min(c.medians) > 0:
+        quotient = c.medians[0] / c.medians[1]
+        if not c.low / HARDLY <= quotient <= c.high * HARDLY:
             told.append(QUOTIENT)
     return told

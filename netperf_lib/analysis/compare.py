@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import combinations, product
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 from pydantic import ValidationError
 
 from ..data.door import read
-from ..data.load import Results
 from ..errors import NothingToReport, StatsError, UsageError
 from ..experiment.factors import factor, plain
 from ..experiment.model import Contrast
@@ -27,7 +26,9 @@ from .runs import (
     OF_ENDS,
     UNIT,
     Data,
+    Levels,
     Measurement,
+    Names,
     check_levels,
     measurement,
     numbered,
@@ -60,12 +61,12 @@ def compare(
     after: Data | None = None,
     *,
     metric: str | None = None,
-    by: str | Sequence[str] | None = None,
+    by: Names | None = None,
     baseline: Any = None,
-    where: Mapping[str, Any] | None = None,
-    where_after: Mapping[str, Any] | None = None,
+    where: Levels | None = None,
+    where_after: Levels | None = None,
     pattern: str | None = None,
-    contrasts: Iterable[Contrast | Mapping[str, Any]] | None = None,
+    contrasts: Iterable[Contrast | Levels] | None = None,
     margin: float | str | None = None,
 ) -> Family:
     """Compare the conditions of one experiment, or two experiments condition by condition.
@@ -90,9 +91,11 @@ def compare(
     pattern
         As `netperf_lib.import_logs` takes it.
     contrasts : iterable of Contrast or mapping, optional
-        Contrasts to judge instead of the declared ones, as ``{"metric": "throughput_bps", "a":
-        {"placement": "ppg"}, "b": {"placement": "same-zone"}}``. If none is declared, these count
-        as declared.
+        Contrasts to judge instead of the declared ones, as in the yaml: ``{"metric": …, "a":
+        {factor: level}, "b": {factor: level}, "margin": 0.1}``, or against a threshold:
+        ``{"metric": …, "a": {…}, "below": "1 ms"}``, ``{"metric": …, "a": {…}, "at_least": "90 %",
+        "of": "10 Gbit/s"}`` (a number is in the unit of the metric). If none is declared, these
+        count as declared.
     margin : float, optional
         Ratios between 1/(1 + margin) and 1 + margin are equivalent (0.05 or "5 %"). Default: as
         declared, else 0.05.
@@ -120,10 +123,9 @@ def compare(
         raise UsageError(
             f"{after!r} is a metric: write compare(data, metric={after!r}, by=…)"
         )
-    two = after is not None or (by is None and isinstance(data, Mapping))
-    if two:
-        sides = data if after is None else _two_sides(data, after, pattern)
-        return between(_limited(sides, where, where_after), metric, as_tuple(by), share)
+    if after is not None or (by is None and isinstance(data, Mapping)):
+        sides = _two_sides(data, after, pattern, where, where_after)
+        return between(sides, metric, as_tuple(by), share)
     inside = getattr(data, "observations", data)
     if isinstance(inside, Observations):
         return _compare_observed(inside, by, baseline, share)
@@ -132,8 +134,8 @@ def compare(
     if by is not None:
         return _compare_levels(source, metric, by, baseline, where or {}, share)
     if contrasts is not None or source.contrasts or source.added:
-        family, questions = judge_declared(source, metric, where, share, contrasts)
-        if not questions:
+        family = judge_declared(source, metric, where, share, contrasts)
+        if not family:
             about = [metric_of(metric).name] if metric else []
             about += [f"{name}={level}" for name, level in (where or {}).items()]
             raise UsageError(
@@ -142,8 +144,8 @@ def compare(
             )
         return family
     some = source.only(where)
-    family, questions = judge_by_rule(some, of_main_tools(some, metric), share)
-    if not questions:
+    family = judge_by_rule(some, of_main_tools(some, metric), share)
+    if not family:
         raise UsageError(
             "the experiment declares no contrast, and each metric has one condition"
         )
@@ -152,10 +154,9 @@ def compare(
 
 def judge_by_rule(
     source: Measurement, observed: Sequence[Observations], margin: float | None = None
-) -> tuple[Family, list[Question]]:
-    """Return the judged family of an experiment without declared contrasts, and its questions."""
-    questions = questions_by_rule(observed, margin or MARGIN)
-    return judge_questions(questions, source), questions
+) -> Family:
+    """Return the judged family of an experiment without declared contrasts."""
+    return judge_questions(questions_by_rule(observed, margin or MARGIN), source)
 
 
 # -- declared contrasts ----------------------------------------------------------------------------
@@ -182,7 +183,7 @@ def contrasts(
     return [c for c in found if metric in (None, c.metric)]
 
 
-def as_contrast(c: Contrast | Mapping[str, Any]) -> Contrast:
+def as_contrast(c: Contrast | Levels) -> Contrast:
     """Return a contrast; StatsError if it is not valid."""
     try:
         return Contrast.model_validate(c)
@@ -193,102 +194,56 @@ def as_contrast(c: Contrast | Mapping[str, Any]) -> Contrast:
         raise StatsError(f"not a contrast: {c!r} ({what}); write as in {how}") from None
 
 
-def judge(
-    data: Data | Measurement,
-    contrasts: Iterable[Contrast | Mapping[str, Any]],
-    *,
-    alpha: float | None = None,
-    design: Literal["fixed", "sequential"] | None = None,
-    rounds: int | None = None,
-) -> Family:
-    """Judge the declared contrasts of a report from its runs.
-
-    Parameters
-    ----------
-    data : Results, DataFrame, path, or several of these
-        As `observe` takes it. A table has one row per run and attempt. Columns: ``experiment``,
-        ``deployment``, ``round``, ``order``, ``attempt``, ``status``, ``tool``, ``test``, the
-        factors, the metrics; runs that failed have null metrics. A missing column has a default
-        (one experiment, one deployment, first attempt, ok).
-    contrasts : iterable of dict or Contrast
-        As in the yaml: ``{"metric": …, "a": {factor: level}, "b": {factor: level}, "margin":
-        0.1}``, or against a threshold: ``{"metric": …, "a": {…}, "below": "1 ms"}``, ``{"metric":
-        …, "a": {…}, "at_least": "900 Mbit/s"}``, ``{"metric": …, "a": {…}, "at_least": "90 %",
-        "of": "10 Gbit/s"}`` (a number is in the unit of the metric). Margin: a share or a
-        percentage, default 0.05.
-    alpha : float, optional
-        Share of reports that may contain a false verdict; default: as declared, else 0.05.
-    design : {"fixed", "sequential"}, optional
-        "fixed": the number of rounds was chosen before the data, and this is the only look.
-        "sequential": rounds are added until the contrasts are settled; intervals then hold at all
-        looks together, so adding rounds is always allowed. Default: as declared, else "fixed".
-    rounds : int, optional
-        Rounds planned in each deployment: those not measured count as lost, and in a fixed design
-        any further rounds are not used. Default: as declared.
-
-    Returns
-    -------
-    Family
-        `Family.verdicts` in the order of `contrasts`.
-
-    Raises
-    ------
-    UsageError
-        No such factor or metric, an invalid contrast, or a table without runs.
-
-    Examples
-    --------
-    >>> exp = npl.read("data/recorded/lab-full")
-    >>> npl.analysis.judge(exp, exp.contrasts).counts
-    '264 runs ok, 0 failed, 0 excluded'
-    """
-    source = measurement(data)
-    if rounds is not None:
-        source = replace(source, planned=rounds)
-    if design is not None:
-        source = replace(source, sequential=design == "sequential")
-    family, _ = _judge_contrasts(source, list(map(as_contrast, contrasts)), [], alpha)
-    return family
-
-
-def _judge_contrasts(
-    source: Measurement,
-    declared: Sequence[Contrast],
-    added: Sequence[Contrast],
-    alpha: float | None = None,
-) -> tuple[Family, list[Question]]:
-    """Judge contrasts; those that were added are exploratory."""
-    if source.runs.empty:
-        raise StatsError(
-            "the table of runs is empty: nothing was measured, or nothing was ingested"
-        )
-    used, warnings = _planned_only(source)
-    questions = questions_of(used, declared)
-    for q in questions_of(used, added):
-        questions.append(replace(q, declared=False))
-    family = judge_questions(
-        questions,
-        used,
-        alpha=source.alpha if alpha is None else alpha,
-        sequential=source.sequential,
-    )
-    family = replace(family, warnings=(*warnings, *family.warnings))
-    return family, questions
-
-
 def judge_declared(
     source: Measurement,
     metric: str | None = None,
-    where: Mapping[str, Any] | None = None,
+    where: Levels | None = None,
     margin: float | None = None,
-    contrasts: Iterable[Contrast | Mapping[str, Any]] | None = None,
-) -> tuple[Family, list[Question]]:
+    contrasts: Iterable[Contrast | Levels] | None = None,
+) -> Family:
     """Judge contrasts; every one that was declared before the data, shown or not, shares the error.
 
     Shown are the declared ones, or `contrasts`, about the metric and between conditions with the
     levels `where`. Another margin, or what was declared later, is another question: exploratory.
     """
-    source.check_factors(where or {})
+    where = where or {}
+    source.check_factors(where)
+    declared, asked, warnings = _asked_of(source, metric, margin, contrasts)
+    if source.runs.empty:
+        raise StatsError(
+            "the table of runs is empty: nothing was measured, or nothing was ingested"
+        )
+    used, beyond = _planned_only(source)
+    questions = questions_of(used, declared)
+    for q in questions_of(used, [c for c in asked if c not in declared]):
+        questions.append(replace(q, declared=False))
+    family = judge_questions(
+        questions, used, alpha=source.alpha, sequential=source.sequential
+    )
+    shown, left = list[Comparison](), 0
+    for c in family:
+        if c.question.contrast not in asked:
+            continue
+        if _is_within(c.question, where):
+            shown.append(c)
+        else:
+            left += 1
+    if left:
+        levels = ", ".join(f"{name}={level}" for name, level in where.items())
+        warnings.append(
+            f"{plural(left, 'contrast')} left out: no runs with {levels} on both sides"
+        )
+    notes = (*warnings, *beyond, *family.warnings)
+    return replace(family, comparisons=tuple(shown), warnings=notes)
+
+
+def _asked_of(
+    source: Measurement,
+    metric: str | None,
+    margin: float | None,
+    contrasts: Iterable[Contrast | Levels] | None,
+) -> tuple[list[Contrast], list[Contrast], list[str]]:
+    """Return the contrasts that share the error, those that are asked for, and what to know."""
     declared = list(source.contrasts)
     asked = [*declared, *source.added]
     warnings = []
@@ -306,30 +261,11 @@ def judge_declared(
                 "exploratory, for another margin was declared: for verdicts leave margin out"
             )
         asked = [c.model_copy(update={"margin": margin}) for c in asked]
-    added = [c for c in asked if c not in declared]
-    family, questions = _judge_contrasts(source, declared, added)
-    shown, chosen, left = list[Comparison](), list[Question](), 0
-    for q, c in zip(questions, family, strict=True):
-        if q.contrast not in asked:
-            continue
-        if _is_within(q, where or {}):
-            shown.append(c)
-            chosen.append(q)
-        else:
-            left += 1
-    if left:
-        levels = ", ".join(f"{name}={level}" for name, level in (where or {}).items())
-        warnings.append(
-            f"{plural(left, 'contrast')} left out: no runs with {levels} on both sides"
-        )
-    family = replace(
-        family, comparisons=tuple(shown), warnings=(*warnings, *family.warnings)
-    )
-    return family, chosen
+    return declared, asked, warnings
 
 
 def _named(
-    contrasts: Iterable[Contrast | Mapping[str, Any]],
+    contrasts: Iterable[Contrast | Levels],
     metric: str | None,
     declared: Sequence[Contrast],
 ) -> list[Contrast]:
@@ -341,11 +277,8 @@ def _named(
         c = as_contrast(given)
         unsaid = {"question", "margin"} - (c.model_fields_set - {"question"})
         asked = c.model_dump(exclude=unsaid)
-        for one in declared:
-            if one.model_dump(exclude=unsaid) == asked:
-                c = one
-                break
-        found.append(c)
+        same = (one for one in declared if one.model_dump(exclude=unsaid) == asked)
+        found.append(next(same, c))
     return found
 
 
@@ -405,7 +338,7 @@ def questions_of(source: Measurement, contrasts: Iterable[Contrast]) -> list[Que
     return questions
 
 
-def _condition(obs: Observations | None, side: Mapping[str, Any] | None) -> str:
+def _condition(obs: Observations | None, side: Levels | None) -> str:
     """Return the condition that a side names; empty if none, UsageError if several."""
     if obs is None or side is None:
         return ""
@@ -420,7 +353,7 @@ def _condition(obs: Observations | None, side: Mapping[str, Any] | None) -> str:
     return "".join(names)
 
 
-def _is_within(q: Question, where: Mapping[str, Any]) -> bool:
+def _is_within(q: Question, where: Levels) -> bool:
     """Return whether all runs of both sides have these levels."""
     if q.obs is None:
         return True
@@ -474,7 +407,7 @@ def _questions(obs: Observations, baseline: Any, margin: float) -> list[Question
 
 def _compare_observed(
     obs: Observations,
-    by: str | Sequence[str] | None,
+    by: Names | None,
     baseline: Any,
     margin: float | None,
 ) -> Family:
@@ -490,9 +423,9 @@ def _compare_observed(
 def _compare_levels(
     source: Measurement,
     metric: str | None,
-    by: str | Sequence[str],
+    by: Names,
     baseline: Any,
-    where: Mapping[str, Any],
+    where: Levels,
     margin: float | None,
 ) -> Family:
     """Judge every level of some factors: as the report does where declared, else exploratory."""
@@ -504,14 +437,14 @@ def _compare_levels(
         notes += obs.notes
     family = judge_questions(asked, source)
     notes += family.warnings
-    shown: dict[Any, Comparison] = {}
-    for q, c in zip(asked, family, strict=True):
-        shown[q.metric, frozenset(q.conditions)] = c
+    shown = dict[Any, Comparison]()
+    for c in family:
+        shown[c.metric, frozenset(c.question.conditions)] = c
     declared = {_conditions(obs, c) for obs in every for c in source.contrasts}
     if declared & shown.keys():
-        report, questions = judge_declared(source, metric, where, margin)
-        for obs, (q, c) in product(every, zip(questions, report, strict=True)):
-            key = _conditions(obs, q.contrast)
+        report = judge_declared(source, metric, where, margin)
+        for obs, c in product(every, report):
+            key = _conditions(obs, c.question.contrast)
             if key in shown:
                 shown[key] = c
         family = replace(family, declared=report.declared)
@@ -533,8 +466,8 @@ def _conditions(
 def _observed_by(
     source: Measurement,
     metric: str | None,
-    by: str | Sequence[str],
-    where: Mapping[str, Any],
+    by: Names,
+    where: Levels,
 ) -> list[Observations]:
     """Return the observations of a metric, or of each headline metric, by some factors."""
     if metric is not None:
@@ -554,7 +487,7 @@ def _observed_by(
 
 
 def asked_about(
-    obs: Observations, contrasts: Iterable[Contrast], where: Mapping[str, Any]
+    obs: Observations, contrasts: Iterable[Contrast], where: Levels
 ) -> list[Contrast]:
     """Return the contrasts about the metric and the factors asked for, between observed conditions.
 
@@ -576,28 +509,29 @@ def asked_about(
 # -- two measurements ------------------------------------------------------------------------------
 
 
-def _two_sides(data: Any, after: Any, pattern: str | None) -> dict[str, Results]:
-    """Return the runs before and after, by name."""
-    one, two = read(data, pattern=pattern), read(after, pattern=pattern)
-    if one.name == two.name:
-        return {f"{one.name} (before)": one, f"{two.name} (after)": two}
-    return {one.name: one, two.name: two}
-
-
-def _limited(
-    sides: Mapping[str, Any],
-    where: Mapping[str, Any] | None,
-    where_after: Mapping[str, Any] | None,
+def _two_sides(
+    data: Any,
+    after: Any,
+    pattern: str | None,
+    where: Levels | None,
+    where_after: Levels | None,
 ) -> dict[str, Measurement]:
-    """Return the runs with the levels that are asked for on both sides."""
+    """Return the runs before and after, by name, with the levels that are asked for."""
+    sides = data
+    if after is not None:
+        one, two = read(data, pattern=pattern), read(after, pattern=pattern)
+        sides = {one.name: one, two.name: two}
+        if one.name == two.name:
+            sides = {f"{one.name} (before)": one, f"{two.name} (after)": two}
     if len(sides) != 2:
         raise UsageError(f"got {len(sides)}: for two write compare(before, after)")
     levels = where, where if where_after is None else where_after
     found = {}
     for (name, side), wanted in zip(sides.items(), levels, strict=True):
-        found[str(name)] = measurement(side).only(wanted)
-        if found[str(name)].runs.empty:
+        runs = measurement(side).only(wanted)
+        if runs.runs.empty:
             raise UsageError(f"{name}: there are no runs to compare")
+        found[str(name)] = runs
     return found
 
 
@@ -624,8 +558,13 @@ def between(
         notes.append(f"{runs} of {after} are those of {before}, and count once")
     one.check_factors(by)
     two.check_factors(by)
+    if metric is not None:
+        metric = metric_of(metric).name
     both = together({before: one, after: two})
-    metrics = _common(one, two, metric)
+    metrics = one.measured(two.measured([metric] if metric else COMPARED))
+    if "throughput_bps" in metrics and metric is None:
+        # what was sent says less than what arrived
+        metrics = [name for name in metrics if name != "throughput_sent_bps"]
     if not metrics:
         raise NothingToReport(f"{before} and {after} have no metric in common")
     share = margin or MARGIN
@@ -670,15 +609,6 @@ def _changes(both: Measurement) -> list[str]:
             first, second = (", ".join(sorted(map(word, s))) for s in (before, after))
             notes.append(f"changed: {name}: {first} before, {second} after")
     return notes
-
-
-def _common(before: Measurement, after: Measurement, metric: str | None) -> list[str]:
-    """Return the metrics of both sides; the sender's throughput where no receiver's is known."""
-    asked = COMPARED if metric is None else [metric_of(metric).name]
-    names = before.measured(after.measured(asked))
-    if "throughput_bps" in names and metric is None:
-        names = [name for name in names if name != "throughput_sent_bps"]
-    return names
 
 
 def _shared(one: pd.DataFrame, two: pd.DataFrame) -> pd.Series[bool]:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -18,7 +17,7 @@ from ..errors import NothingToReport
 from ..metrics import MARGIN, plural
 from ..metrics import metric as metric_of
 from .observe import Observations, observe
-from .runs import MEASUREMENT, Data, headline_metrics
+from .runs import MEASUREMENT, Data, Levels, headline_metrics
 from .series import Change, changes
 from .words import Headline, Words, levels_words, log_size, percent
 
@@ -129,7 +128,7 @@ def ask_history(
     data: Data | Observations,
     metric: str | None = None,
     *,
-    where: Mapping[str, Any] | None = None,
+    where: Levels | None = None,
 ) -> History:
     """Return how a metric changed over time, in each condition.
 

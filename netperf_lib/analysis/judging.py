@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -15,7 +15,6 @@ from ..errors import UsageError
 from ..experiment.model import Margin
 from ..metrics import ALPHA, plural
 from . import caveats
-from .intervals import Floats
 from .limits import of_conditions
 from .observe import Observations
 from .runs import (
@@ -44,6 +43,7 @@ from .words import condition_names, levels_text, unit_of, value_words
 def judge_questions(
     questions: Sequence[Question],
     source: Measurement,
+    samples: Sequence[Sample] = (),
     *,
     alpha: float = ALPHA,
     sequential: bool = False,
@@ -51,16 +51,17 @@ def judge_questions(
     """Judge questions as one family: the declared ones share `alpha`, each other stands alone.
 
     Rows of an experiment that declared its contrasts get none of its verdicts. What limits a
-    throughput is told beside a verdict, and no verdict rests on it.
+    throughput is told beside a verdict, and no verdict rests on it. The `samples` are those of a
+    plain table; by default they are what was observed.
     """
-    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     if source.exploratory:
         questions = [replace(q, declared=False) for q in questions]
-        warnings = (ROWS_ALONE,)
-    samples = list(map(sample_of, questions))
+        notes = (ROWS_ALONE,)
+    samples = samples or list(map(sample_of, questions))
     judged = judge_samples(samples, alpha=alpha, sequential=sequential)
     causes: dict[Observations, Mapping[Any, str]] = {}
-    comparisons = []
+    comparisons, declared = [], 0
     for q, s, found in zip(questions, samples, judged, strict=True):
         limited_by = "", ""
         if q.obs is not None:
@@ -68,19 +69,49 @@ def judge_questions(
                 causes[q.obs] = of_conditions(q.obs)["cause"].to_dict()
             known = causes[q.obs]
             limited_by = known.get(q.a, ""), known.get(q.b, "")
-        comparisons.append(_of_question(q, s, found, limited_by))
+        names, context = names_of(q)
+        c = Comparison(
+            **vars(found),
+            question=q,
+            metric=q.metric,
+            factor=q.factor,
+            names=names,
+            context=context,
+            margin=s.margin,
+            better=s.better,
+            threshold=q.threshold,
+            declared=s.declared,
+            medians=_medians(q, s, found),
+            limited_by=limited_by,
+        )
+        warnings = tuple(caveats.warnings(c))
+        comparisons.append(replace(c, scope=caveats.scope(c), warnings=warnings))
+        # a plain table declares what it holds
+        declared += s.declared and (q.contrast is not None or q.obs is None)
     ok, failed, excluded = status_counts(source.runs)
     return Family(
         comparisons=tuple(comparisons),
         alpha=alpha,
-        declared=sum(q.contrast is not None and q.declared for q in questions),
+        declared=declared,
         ok=ok,
         failed=failed,
         excluded=excluded,
         experiment=source.name,
-        warnings=warnings,
+        warnings=notes,
         notice=source.origin.notice,
     )
+
+
+def _medians(q: Question, s: Sample, found: Judged) -> tuple[float, float]:
+    """Return the levels of A and of B, NaN where there is none: as every table gives them."""
+    a = b = math.nan
+    if q.obs is None:
+        a, b = (float(pd.Series(side[np.isfinite(side)]).median()) for side in (s.a, s.b))
+    elif 0 not in found.runs[: len(q.conditions)]:
+        a = q.obs.value(q.a)
+        if q.threshold is None:
+            b = q.obs.value(q.b)
+    return a, b
 
 
 def sample_of(q: Question) -> Sample:
@@ -120,55 +151,14 @@ def sample_of(q: Question) -> Sample:
     )
 
 
-def _of_question(
-    q: Question, s: Sample, found: Judged, limited_by: tuple[str, str]
-) -> Comparison:
-    """Return what was found with what it is about."""
-    names, context = names_of(q)
-    medians = [math.nan, math.nan]
-    if q.obs is not None and 0 not in found.runs[: len(q.conditions)]:
-        for number, condition in enumerate(q.conditions):
-            # the levels that every table and figure gives
-            medians[number] = q.obs.value(condition)
-    about = Comparison(
-        **vars(found),
-        metric=q.metric,
-        factor=q.factor,
-        context=context,
-        threshold=q.threshold,
-        limited_by=limited_by,
-        warnings=tuple(caveats.of_question(q, names)),
-    )
-    return _compared(about, s, names, (medians[0], medians[1]), q)
-
-
-def _compared(
-    c: Comparison,
-    s: Sample,
-    names: tuple[str, str],
-    medians: tuple[float, float],
-    q: Question | None = None,
-) -> Comparison:
-    """Return a comparison with its sides, what it holds for, and what to know before."""
-    warnings = caveats.of_result(q, c, names, medians)
-    return replace(
-        c,
-        names=names,
-        medians=medians,
-        margin=s.margin,
-        better=s.better,
-        declared=s.declared,
-        scope=caveats.scope(q, c),
-        warnings=(*c.warnings, *warnings),
-    )
-
-
 # -- what the sides are called ---------------------------------------------------------------------
 
 
 def names_of(q: Question) -> tuple[tuple[str, str], str]:
     """Return the names of both sides, from what differs between them, and what they share."""
     obs = q.obs
+    if obs is None and q.contrast is None:
+        return (q.a, q.b), ""
     if obs is None or not all(q.conditions):
         names = [levels_text(side) or "all" for side in q.sides]
         return _both(q, names), ""
@@ -294,25 +284,14 @@ def judge(
 
 def family_of(
     samples: Sequence[Sample],
-    names: Sequence[tuple[str, str]],
+    names: Iterable[tuple[str, str]],
     *,
     alpha: float = ALPHA,
-    sequential: bool = False,
 ) -> Family:
     """Return the family of samples of which nothing is known but the names of A and B."""
-    judged = judge_samples(samples, alpha=alpha, sequential=sequential)
-    comparisons = []
-    for both, s, found in zip(names, samples, judged, strict=True):
-        medians = _median(s.a), _median(s.b)
-        comparisons.append(_compared(Comparison(**vars(found)), s, both, medians))
-    declared = sum(s.declared for s in samples)
-    return Family(tuple(comparisons), alpha=alpha, declared=declared)
-
-
-def _median(values: Floats) -> float:
-    """Return the median of the values that there are; NaN if there are none."""
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if known.size else math.nan
+    questions = [Question(obs=None, a=a, b=b) for a, b in names]
+    nothing = Measurement(pd.DataFrame(columns=["excluded", "status"]), ())
+    return judge_questions(questions, nothing, samples, alpha=alpha)
 
 
 def read_margin(margin: Any) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,9 +35,9 @@ from .history import ask_history
 from .limits import limits_words, of_conditions
 from .observe import Observations, observe
 from .rule import of_main_tools, other_factors, usual
-from .runs import PAIR, Data, measurement, varying
+from .runs import PAIR, Data, Levels, measurement, varying
 from .streams import filled
-from .verdicts import Comparison, Family, Question, factor_of
+from .verdicts import Comparison, Family, factor_of
 from .words import (
     TIMES,
     UNDECIDED,
@@ -56,9 +56,6 @@ from .words import (
 LISTED = 12
 """Of more levels than this a sentence has the lowest and the highest."""
 
-Answer = tuple[Comparison, Question]
-"""What was found, and what was asked."""
-
 
 @dataclass(frozen=True, slots=True)
 class Lead:
@@ -70,16 +67,18 @@ class Lead:
         One for each factor, then notes on the family.
     family : Family
         The comparisons that it mentions; those of throughput with what limits both sides.
-    contrasts : tuple of Contrast
-        One for each comparison.
     declared : bool
         Whether the experiment declares them; if not, they were made by rule from the labels.
     """
 
     lines: tuple[Line, ...]
     family: Family = field(default_factory=lambda: Family(()))
-    contrasts: tuple[Contrast, ...] = ()
     declared: bool = False
+
+    @property
+    def contrasts(self) -> tuple[Contrast, ...]:
+        """What each comparison was asked as."""
+        return tuple(c.question.as_contrast() for c in self.family)
 
     @property
     def judged(self) -> bool:
@@ -97,7 +96,7 @@ def lead_paragraph(
     data: Data,
     *,
     metric: str | None = None,
-    where: Mapping[str, Any] | None = None,
+    where: Levels | None = None,
     pattern: str | None = None,
     margin: float | None = None,
 ) -> Lead:
@@ -132,21 +131,21 @@ def lead_paragraph(
     contrasts = [c for c in every if metric in (None, c.metric)]
     observed = of_main_tools(source, metric, contrasts)
     if contrasts:
-        family, questions = judge_declared(whole, metric, where, margin)
+        family = judge_declared(whole, metric, where, margin)
     else:
-        family, questions = judge_by_rule(source, observed, margin)
-    thresholds: list[Answer] = []
-    by_factor = {name: list[Answer]() for obs in observed for name in obs.factors}
-    for answer in zip(family, questions, strict=True):
-        if answer[0].threshold is None:
-            by_factor.setdefault(answer[0].factor, []).append(answer)
-        else:
-            thresholds.append(answer)
-    lines = [("", text) for text in _thresholds(thresholds)]
-    for name, answers in by_factor.items():
+        family = judge_by_rule(source, observed, margin)
+    lines = [("", text) for text in _thresholds(family)]
+    by_factor = dict[str, list[Comparison]]()
+    for obs in observed:
+        for name in obs.factors:
+            by_factor[name] = []
+    for c in family:
+        if c.threshold is None:
+            by_factor.setdefault(c.factor, []).append(c)
+    for name, about in by_factor.items():
         title = "paths" if name == PAIR else label(name)
         asked = [c for c in contrasts if factor_of(c) == name]
-        sentences = [*_figures(observed, name, asked), *_conclusions(answers)]
+        sentences = [*_figures(observed, name, asked), *_conclusions(about)]
         lines.append((capital(title), " ".join(sentences)))
     for obs in observed:
         if not obs.factors:
@@ -161,7 +160,6 @@ def lead_paragraph(
     return Lead(
         lines=tuple(Line(topic, text) for topic, text in lines if text),
         family=family,
-        contrasts=tuple(q.as_contrast() for q in questions),
         declared=bool(contrasts),
     )
 
@@ -206,19 +204,20 @@ def _is_decided(family: Family) -> bool:
 # -- what was measured -----------------------------------------------------------------------------
 
 
-def _thresholds(answers: Iterable[Answer]) -> list[str]:
+def _thresholds(family: Family) -> list[str]:
     """Return ``9 of 9 runs are below 1 ms (largest 411 µs).``, a sentence for each threshold."""
-    groups = defaultdict[tuple[Observations, str], list[Question]](list)
-    for c, q in answers:
-        if q.obs is not None and q.a:
-            groups[q.obs, c.names[1]].append(q)
+    groups = defaultdict[tuple[Observations, str], list[Comparison]](list)
+    for c in family:
+        q = c.question
+        if c.threshold is not None and q.obs is not None and q.a:
+            groups[q.obs, c.names[1]].append(c)
     sentences = []
-    for (obs, bound), [first, *others] in groups.items():
-        names = [first.a, *(q.a for q in others)]
+    for (obs, bound), met_by in groups.items():
+        names = [c.question.a for c in met_by]
         values = obs.complete.set_index("condition").loc[names, "value"]
-        met = values < first.threshold
+        met = values < met_by[0].threshold
         extreme = f"largest {format_value(values.max(), obs.unit)}"
-        if first.better == "higher":
+        if met_by[0].better == "higher":
             met = ~met
             extreme = f"smallest {format_value(values.min(), obs.unit)}"
         where = "" if len(names) == len(obs.names) else f" on {in_words(names)}"
@@ -287,21 +286,21 @@ def _level(obs: Observations, condition: str) -> str:
 # -- what is shown ---------------------------------------------------------------------------------
 
 
-def _conclusions(answers: Iterable[Answer]) -> list[str]:
+def _conclusions(comparisons: Iterable[Comparison]) -> list[str]:
     """Return a sentence for each two levels, then what is not decided."""
     asked: Counter[tuple[Any, str]] = Counter()
     contexts: dict[Any, dict[tuple[str, str], list[str]]] = defaultdict(dict)
     at_gateway = set()
     undecided = []
-    for c, q in answers:
+    for c in comparisons:
         asked[c.names, c.quantity] += 1
         if c.settled:
-            key = c.quantity, _effect(c, q)
+            key = c.quantity, _effect(c)
             contexts[c.names].setdefault(key, []).append(c.context)
         elif c.verdict in UNDECIDED and math.isfinite(c.high):
             interval = span(c.ratio, c.low, c.high, short=True)
             undecided.append(f"{c.quantity} of {c.label} ({interval})")
-        if _shows_gateway(c, q):
+        if _shows_gateway(c):
             at_gateway.add(c.names)
     sentences = []
     for names, found in contexts.items():
@@ -319,7 +318,7 @@ def _conclusions(answers: Iterable[Answer]) -> list[str]:
     return sentences
 
 
-def _effect(c: Comparison, q: Question) -> str:
+def _effect(c: Comparison) -> str:
     """Return ``32 % less one-way latency``, ``the same throughput``."""
     if c.verdict == "equivalent":
         return f"the same {c.quantity}"
@@ -330,14 +329,17 @@ def _effect(c: Comparison, q: Question) -> str:
     if c.ratio >= TIMES:
         return f"{size} the {c.quantity}"
     text = f"{size} {'more' if c.ratio > 1 else 'less'} {c.quantity}"
-    lost = lost_share(q.obs, q.a) if q.obs and c.metric.startswith("throughput") else 0.0
-    if lost > NOTICEABLE:
-        text += f" with {percent(lost)} of the datagrams lost"
+    q = c.question
+    if q.obs is not None and c.metric.startswith("throughput"):
+        lost = lost_share(q.obs, q.a)
+        if lost > NOTICEABLE:
+            text += f" with {percent(lost)} of the datagrams lost"
     return text
 
 
-def _shows_gateway(c: Comparison, q: Question) -> bool:
+def _shows_gateway(c: Comparison) -> bool:
     """Return whether a comparison shows that a gateway limits a path."""
+    q = c.question
     if q.obs is None or not c.metric.startswith("throughput"):
         return False
     changed = c.factor == "gateway_sku" and c.verdict in ("better", "worse")

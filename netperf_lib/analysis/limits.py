@@ -8,16 +8,13 @@ for, and an advertised bandwidth that is reached. Where nothing holds the cause 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
 from ..experiment.factors import read_rate
 from ..metrics import plural
 from .observe import Observations, observe
-from .runs import Data, measurement
+from .runs import Data, Levels, Names, measurement
 from .words import UNKNOWN, Headline
 
 RATE, ADVERTISED, PATH = "rate asked for", "advertised bandwidth", "path"
@@ -94,9 +91,9 @@ def causes(runs: pd.DataFrame) -> pd.DataFrame:
 
 def limits(
     data: Data,
-    by: str | Sequence[str] = (),
+    by: Names = (),
     *,
-    where: Mapping[str, Any] | None = None,
+    where: Levels | None = None,
 ) -> pd.DataFrame:
     """Return what limits the throughput of each condition, with the evidence.
 

@@ -32,7 +32,9 @@ from .runs import (
     PAIR,
     UNIT,
     Data,
+    Levels,
     Measurement,
+    Names,
     check_levels,
     has_level,
     measurement,
@@ -101,7 +103,7 @@ class Observations:
     asked: tuple[str, ...]
     notes: tuple[str, ...]
     runs: pd.DataFrame
-    where: Mapping[str, Any]
+    where: Levels
     blocked: bool
     origin: Origin
     _called: dict[tuple[str, ...], dict[str, str]] = field(
@@ -234,9 +236,9 @@ class Observations:
             return condition
         return self._facts[condition].get(name)
 
-    def levels_at(self, condition: str) -> Mapping[str, Any]:
-        """Return the levels of all factors in a condition."""
-        return self._facts[condition]
+    def side(self, condition: str) -> Levels:
+        """Return the levels of the factors that split in a condition."""
+        return {name: self.at(condition, name) for name in self.by}
 
     def value(self, condition: str, column: str = "median") -> float:
         """Return a figure of a condition's level, as `levels` calls it."""
@@ -250,14 +252,14 @@ class Observations:
         """Return which of some conditions have a level of a factor."""
         return [c for c in names if self.at(c, name) == level]
 
-    def matching(self, side: Mapping[str, Any]) -> list[str]:
+    def matching(self, side: Levels) -> list[str]:
         """Return the conditions that a side of a contrast names."""
         names = self.names
         for name, wish in side.items():
             names = self.having(name, factor(name).cast(wish), names)
         return names
 
-    def condition(self, side: Mapping[str, Any] | None) -> str:
+    def condition(self, side: Levels | None) -> str:
         """Return the condition that a side of a contrast names; empty if several, or none."""
         if side is None:
             return ""
@@ -343,19 +345,19 @@ def slice_for(
     measured at another level of a label, as behind a gateway of its own, is shown `elsewhere`, or
     left out; but a factor of which nothing is left to compare is held at no level.
     """
-    asked = [c for c in contrasts if c.metric == obs.metric]
-    sides = [side for c in asked for side in (c.a, c.b or {})]
+    named = list[Levels]()
+    for c in contrasts:
+        if c.metric == obs.metric:
+            named += [c.a, c.b or {}]
     chosen = {name: tuple(obs.at(name, one) for one in factors) for name in names}
     for name in obs.by:
-        if name in factors or name.startswith(HOSTS):
+        if name in factors or name.startswith(HOSTS) or not chosen:
             continue
         # by level: what of the factors was measured there
         measured: dict[Any, list[tuple[Any, ...]]] = defaultdict(list)
         for condition, combination in chosen.items():
             measured[obs.at(condition, name)].append(combination)
-        if not measured:
-            break
-        best = _most_usual(name, measured, {side.get(name, SEVERAL) for side in sides})
+        best = _most_usual(name, measured, {side.get(name, SEVERAL) for side in named})
         there = {*measured[best]}
         if factors and not elsewhere and len(there) < 2:
             continue
@@ -373,15 +375,13 @@ def _most_usual(
     name: str, measured: Mapping[Any, Sequence[tuple[Any, ...]]], named: Collection[Any]
 ) -> Any:
     """Return the level at which a factor is kept, the first of those that suit best."""
-    best, most = None, None
-    for one, combinations in measured.items():
-        agreed = {*named} == {one}
-        ordinary = one in (None, factor(name).ordinary)
-        levels = len({*combinations})
-        weight = agreed, levels, one in named, ordinary, len(combinations)
-        if most is None or weight > most:
-            best, most = one, weight
-    return best
+
+    def weight(one: Any) -> tuple[bool, int, bool, bool, int]:
+        agreed, ordinary = {*named} == {one}, one in (None, factor(name).ordinary)
+        here = measured[one]
+        return agreed, len({*here}), one in named, ordinary, len(here)
+
+    return max(measured, key=weight)
 
 
 def is_label(name: str) -> bool:
@@ -391,7 +391,7 @@ def is_label(name: str) -> bool:
     return factor(name).null == "none"
 
 
-def as_tuple(names: str | Sequence[str] | None) -> tuple[str, ...]:
+def as_tuple(names: Names | None) -> tuple[str, ...]:
     """Return the names as they may be given: one, several, or none; each once."""
     if isinstance(names, str):
         return (names,)
@@ -401,10 +401,10 @@ def as_tuple(names: str | Sequence[str] | None) -> tuple[str, ...]:
 def observe(
     data: Data | Measurement | Observations,
     metric: str | None = None,
-    by: str | Sequence[str] = (),
+    by: Names = (),
     *,
-    where: Mapping[str, Any] | None = None,
-    pool: str | Sequence[str] = (),
+    where: Levels | None = None,
+    pool: Names = (),
 ) -> Observations:
     """Project runs on factors: what each condition gave in each round.
 
@@ -518,7 +518,7 @@ def observe(
     )
 
 
-def _pooled(source: Measurement, pool: str | Sequence[str]) -> list[str]:
+def _pooled(source: Measurement, pool: Names) -> list[str]:
     """Return the factors that must not split; those of pairs where there are any."""
     names: list[str] = []
     for name in as_tuple(pool):
@@ -560,9 +560,7 @@ def _notes(
 # -- which runs ------------------------------------------------------------------------------------
 
 
-def _runs_that_may_give(
-    source: Measurement, metric: str, where: Mapping[str, Any]
-) -> pd.DataFrame:
+def _runs_that_may_give(source: Measurement, metric: str, where: Levels) -> pd.DataFrame:
     """Return the last attempt at each run of the tests that give a metric, with its value.
 
     Runs that are excluded come last.
@@ -814,9 +812,9 @@ def level_of(rows: pd.DataFrame) -> Level:
 def levels(
     data: Data | Measurement | Observations,
     metric: str | None = None,
-    by: str | Sequence[str] = (),
+    by: Names = (),
     *,
-    where: Mapping[str, Any] | None = None,
+    where: Levels | None = None,
 ) -> pd.DataFrame:
     """Return the level of each condition: its median, with interval, range and counts.
 

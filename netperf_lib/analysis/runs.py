@@ -25,6 +25,11 @@ from ..metrics import ALPHA, METRICS, PAGES, plural
 Data: TypeAlias = Any
 """What a person may give: what `npl.read` takes, names with it, or what was observed."""
 
+Levels: TypeAlias = Mapping[str, Any]
+"""Levels by factor: those of a side, or those that ``where`` asks for."""
+Names: TypeAlias = str | Sequence[str]
+"""One name, or several."""
+
 MEASUREMENT = "measurement"
 """The factor that tells apart several measurements, such as before and after."""
 PAIR = "pair"
@@ -111,7 +116,7 @@ class Measurement:
         """Share of reports that may contain a false verdict."""
         return float(self.origin.declared.get("alpha") or ALPHA)
 
-    def only(self, where: Mapping[str, Any] | None) -> Measurement:
+    def only(self, where: Levels | None) -> Measurement:
         """Return the measurement with the runs of these levels alone."""
         if not where:
             return self

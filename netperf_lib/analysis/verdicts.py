@@ -7,8 +7,8 @@ A question names two conditions, or one and a threshold. Its sample is what both
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -40,7 +40,7 @@ from .intervals import (
     neighbours_p,
     observations_needed,
 )
-from .runs import MEASUREMENT, OF_ENDS, PAIR
+from .runs import MEASUREMENT, OF_ENDS, PAIR, Levels
 
 if TYPE_CHECKING:
     from .observe import Observations
@@ -92,7 +92,7 @@ class Question:
     Attributes
     ----------
     obs : Observations or None
-        None: no complete run has a value.
+        None: no complete run has a value, or the conditions are those of a plain table.
     a, b : str
         Names of the conditions; empty where none was observed, or for a threshold.
     margin : float
@@ -116,11 +116,10 @@ class Question:
 
     @property
     def metric(self) -> str:
-        """What is compared."""
+        """What is compared; empty for a plain table."""
         if self.contrast is not None:
             return self.contrast.metric
-        assert self.obs is not None
-        return self.obs.metric
+        return self.obs.metric if self.obs is not None else ""
 
     @cached_property
     def threshold(self) -> float | None:
@@ -141,13 +140,12 @@ class Question:
         return [self.a, self.b] if self.threshold is None else [self.a]
 
     @property
-    def sides(self) -> list[Mapping[str, Any]]:
+    def sides(self) -> list[Levels]:
         """The levels that make the sides what they are."""
         if self.contrast is not None:
             return sides_of(self.contrast)
         assert self.obs is not None
-        facts = map(self.obs.levels_at, self.conditions)
-        return [{name: levels[name] for name in self.obs.by} for levels in facts]
+        return list(map(self.obs.side, self.conditions))
 
     def as_contrast(self) -> Contrast:
         """Return the contrast that names exactly these conditions."""
@@ -163,12 +161,12 @@ class Question:
         return differing(self.sides)
 
 
-def sides_of(c: Contrast) -> list[Mapping[str, Any]]:
+def sides_of(c: Contrast) -> list[Levels]:
     """Return the levels that a contrast names: of both sides, or of one and no threshold."""
     return [c.a] if c.b is None else [c.a, c.b]
 
 
-def differing(sides: Sequence[Mapping[str, Any]]) -> set[str]:
+def differing(sides: Sequence[Levels]) -> set[str]:
     """Return the factors in which two sides differ, of one side all of its factors."""
     if len(sides) < 2:
         return {*sides[0]}
@@ -322,6 +320,8 @@ class Comparison(Judged):
 
     Attributes
     ----------
+    question : Question
+        What was asked.
     metric, factor : str
         As in `Question`.
     names : tuple of str
@@ -341,6 +341,7 @@ class Comparison(Judged):
         What to know before relying on it.
     """
 
+    question: Question = field(repr=False, compare=False)
     metric: str = ""
     factor: str = ""
     names: tuple[str, str] = ("A", "B")
@@ -522,7 +523,7 @@ class Family(Sequence[Comparison]):
             for name, value in vars(c).items():
                 if name in SIDES:
                     row |= zip(SIDES[name], value, strict=True)
-                elif name != "names":
+                elif name not in ("names", "question"):
                     row[name] = value
             row["verdict"] = str(c.verdict)
             row["warnings"] = "; ".join(c.warnings)

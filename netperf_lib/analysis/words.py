@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NoReturn, Self
 
 import pandas as pd
@@ -16,7 +16,7 @@ from ..experiment.factors import FACTORS, factor, level_words
 from ..experiment.placements import PLACEMENTS
 from ..metrics import METRICS, format_span, format_value
 from ..metrics import metric as metric_of
-from .runs import ENDS, MEANS
+from .runs import ENDS, MEANS, Levels
 
 _MARKS = re.compile(r"[\\`*_\[\]{}<>|$~^&@#]|:(?=\S)|(?<=www)\.")
 _FIRST = re.compile(r"^(\(?\w{1,9}(?=[.)])|(?=[:+=%-]))(.)")
@@ -266,7 +266,7 @@ def label(name: str) -> str:
     return (factor(name).label or name).replace("_", " ")
 
 
-def levels_text(levels: Mapping[str, Any]) -> str:
+def levels_text(levels: Levels) -> str:
     """Write the levels of several factors."""
     return ", ".join(map(level_words, levels.keys(), levels.values()))
 
@@ -305,7 +305,7 @@ def _rank(name: str) -> tuple[bool, float]:
 
 
 def _phrases(
-    levels: Mapping[str, Any], by: Sequence[str], varying: Collection[str]
+    levels: Levels, by: Sequence[str], varying: Collection[str]
 ) -> dict[str, bool]:
     """Return the words for the levels, each with whether it goes without saying."""
     phrases: dict[str, bool] = {}
@@ -324,7 +324,7 @@ def _phrases(
     return phrases
 
 
-def _path(client: str, server: str, levels: Mapping[str, Any]) -> dict[str, bool]:
+def _path(client: str, server: str, levels: Levels) -> dict[str, bool]:
     """Return the words for the two ends of a path."""
     one, two = levels.get(client), levels.get(server)
     zone = "zone " if client == "client_zone" else ""

@@ -307,10 +307,8 @@ def _judged(
     if declared := source.contrasts:
         if not asked_about(obs, declared, where):
             return None
-        family, known = judge_declared(
-            source, obs.metric, margin=size, contrasts=declared
-        )
-        used = [q.contrast for q in known if q.contrast]
+        family = judge_declared(source, obs.metric, margin=size, contrasts=declared)
+        used = [c.question.as_contrast() for c in family]
     else:
         lead = lead_paragraph(source, margin=size)
         if not lead.judged:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.analysis.compare import between, compare, judge
+from netperf_lib.analysis.compare import between, compare
 from netperf_lib.analysis.runs import measurement
 from netperf_lib.analysis.verdicts import GateError, check_gate
 from netperf_lib.data.door import read
@@ -162,14 +162,6 @@ def test_nothing_to_compare():
         before_after(runs(1), runs(2), by=["rack"])
 
 
-def test_slices_of_one_experiment():
-    both = pd.concat([runs(1), runs(2, scale=1.3, deployment=2)])
-    first, second = ({"deployment": number} for number in "12")
-    found = compare(both, both, where=first, where_after=second)
-    assert found[0].names == ("runs (after)", "runs (before)")
-    assert verdicts(found)["ppg"] == "worse"
-
-
 def test_thirty_comparisons_fit_on_a_page_of_80_columns():
     racks = "near the window", "far", "basement of the annex"
     sides = []
@@ -239,6 +231,6 @@ def test_one_run_a_level_has_a_ratio_and_no_interval():
     [c] = compare(few, by="placement", metric=US)
     assert (c.low, c.high) == (0, math.inf)
     below = {"metric": US, "a": {"placement": "ppg"}, "below": 1000}
-    [limit] = judge(few, [below])
+    [limit] = compare(few, contrasts=[below])
     assert "no interval" in c.words
     assert "no interval" in limit.words

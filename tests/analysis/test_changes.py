@@ -66,12 +66,6 @@ def test_two_incidents_and_a_lasting_change():
     assert tuple((*ends, round(ratio, 1)) for *ends, ratio in found) == steps
 
 
-def test_a_daily_wave_is_no_change():
-    wave = 0.08 * np.sin(2 * np.pi * np.arange(3 * 144) / 144)
-    noise = 0.02 * np.random.default_rng(1).standard_normal(wave.size)
-    assert not ours(np.exp(wave + noise))
-
-
 def test_short_constant_and_wrong_series():
     assert not ours(np.ones(50))
     assert not ours(np.array([1.0, 2.0]))

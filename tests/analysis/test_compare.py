@@ -184,14 +184,6 @@ def test_an_answer_says_that_rounds_were_planned_only_where_they_were(exp):
     assert planned not in npl.ask(by_hand, "placement").words
 
 
-def test_a_round_is_no_factor_and_those_that_vary_are_listed(exp):
-    with pytest.raises(UsageError) as error:
-        npl.compare(exp, where={"round": 1})
-    known = "no factor 'round' in these runs; there are: placement, accelerated, tool"
-    assert known in str(error.value)
-    assert "mss" not in str(error.value)
-
-
 @pytest.mark.parametrize(
     ("name", "metric", "by"),
     [

@@ -5,11 +5,10 @@ import math
 import shutil
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from netperf_lib.analysis.compare import judge
+import netperf_lib as npl
 from netperf_lib.analysis.contents import at_a_glance, pages, pages_of_several
 from netperf_lib.analysis.lead import lead_paragraph, opening
 from netperf_lib.cli import npl as command_line
@@ -17,6 +16,7 @@ from netperf_lib.data.imports import import_logs
 from netperf_lib.data.layout import experiment_folders
 from netperf_lib.data.load import load
 from netperf_lib.errors import NetperfError, StoreError
+from netperf_lib.experiment.origin import Measured, Origin
 
 from .test_planted import BPS, runs
 
@@ -148,20 +148,9 @@ CONTRAST = {"metric": BPS, "a": {"placement": "vpn"}, "b": {"placement": "ppg"}}
 
 def test_what_was_measured_beyond_the_plan_is_not_used_in_a_fixed_design():
     table = runs({"ppg": 1e9, "vpn": 2e9}, rounds=10)
-    family = judge(table, [CONTRAST], rounds=8)
+    planned = Origin({"contrasts": [CONTRAST], "rounds": 8})
+    family = npl.compare(Measured(table, planned))
     assert family[0].n == 8
     assert "2 rounds beyond the 8 planned are not used" in family.warnings[0]
-    assert judge(table.assign(design="sequential"), [CONTRAST], rounds=8)[0].n == 10
-
-
-def test_sides_that_share_no_round_are_compared_unpaired_and_by_deployment():
-    one, two = runs({"ppg": 1e9}, 12), runs({"vpn": 2e9}, 12)
-    two = two.assign(round=two["round"] + 12, run_id="v" + two["run_id"])
-    table = pd.concat([one, two], ignore_index=True)
-    (apart,) = judge(table, [CONTRAST])
-    assert any("unpaired" in w for w in apart.warnings)
-    parts = [
-        table.assign(deployment=d, run_id=f"{d}-" + table["run_id"]) for d in (1, 2, 3)
-    ]
-    (units,) = judge(pd.concat(parts), [CONTRAST])
-    assert (units.ratio, units.scope) == (pytest.approx(2), "over 3 deployments")
+    sequential = Measured(table.assign(design="sequential"), planned)
+    assert npl.compare(sequential)[0].n == 10

@@ -143,12 +143,6 @@ def test_other_hardware_may_be_the_difference(deployments, words):
     assert "processor" not in " ".join(zone.warnings)
 
 
-def test_deployments_are_the_replicates_of_a_placement():
-    c = compare(table(deployments=5, spread=0.05))[0]
-    assert (c.counted, c.n, c.scope) == ("deployment", 5, "over 5 deployments")
-    assert "Student" in c.method
-
-
 def test_a_side_that_was_not_measured_says_so():
     [c] = compare(table(), contrasts=[against("vpn")])
     assert c.words == (
@@ -199,23 +193,6 @@ def test_rounds_that_were_stopped_on_the_width_get_wider_intervals():
     assert "valid at every look" in looked.method
 
 
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({"metric": "latency_onway_us"}, "did you mean latency_oneway_us"),
-        ({"metric": US, "by": "tool"}, "tool does not vary .* these do: placement"),
-        ({"metric": "throughput_bps"}, "no contrast is about throughput_bps"),
-        ({"contrasts": [{"metric": "rtt_us"}]}, "not a contrast"),
-    ],
-)
-def test_a_wrong_question_gets_one_sentence(options, text):
-    with pytest.raises(UsageError, match=text) as error:
-        (npl.compare if "contrasts" in options else compare)(table(2), **options)
-    assert "\n" not in str(error.value)
-
-
-def test_no_runs_and_no_table_are_refused():
+def test_no_runs_are_refused():
     with pytest.raises(UsageError, match="the table of runs is empty"):
         compare(table(2).iloc[:0])
-    with pytest.raises(UsageError, match=r"expected an experiment.*got int"):
-        npl.compare([1, 2])

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.random import default_rng
 
+import netperf_lib as npl
 from netperf_lib import analysis
-from netperf_lib.analysis.compare import judge
 from netperf_lib.analysis.streams import streams
 from netperf_lib.errors import StatsError
 
@@ -122,7 +122,8 @@ def looked(rounds, noise=0.02):
     asked = [
         base | {"a": {"placement": p}, "margin": 0.05} for p in ("ppg", "cross-zone")
     ]
-    return judge(planted.runs(levels, rounds, noise=noise), asked, design="sequential")
+    runs = planted.runs(levels, rounds, noise=noise, design="sequential")
+    return npl.compare(runs, contrasts=asked)
 
 
 def test_a_running_experiment_stops_when_every_contrast_is_settled():

@@ -112,39 +112,6 @@ def test_an_attempt_that_found_no_host_is_not_repeated_by_the_next(began):
     assert len(obs.table) == len(runs)
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (
-            {"metric": US, "by": "zone"},
-            "did you mean client_zone or server_zone?",
-        ),
-        ({"metric": "throughput"}, "did you mean throughput_bps"),
-        (
-            {"metric": US, "by": "kernel"},
-            "kernel does not vary in runs of latency_oneway_us; these do",
-        ),
-        (
-            {"metric": US, "where": {"placement": "vpn"}},
-            "placement is never 'vpn'",
-        ),
-        ({"metric": "jitter_us"}, "no complete run has a value of jitter_us"),
-    ],
-)
-def test_a_name_that_is_not_known_gets_the_nearest(recorded, call, words):
-    with pytest.raises(UsageError) as refused:
-        observe(recorded, **call)
-    assert words in str(refused.value)
-
-
-def test_everything_that_holds_runs_is_accepted(recorded):
-    some = recorded.runs[recorded.runs["round"] > 2]
-    forms = [recorded, recorded.runs, npl.recorded(), str(npl.recorded()), some]
-    assert len({observe(form, US, by="placement").by for form in forms}) == 1
-    with pytest.raises(UsageError, match="expected an experiment"):
-        observe(3, US)
-
-
 def test_pairs_are_pooled_only_by_name():
     rising = 1 + np.arange(1, 9) / 100
     servers = {"b": 50 * rising, "c": 200 * rising}

@@ -55,8 +55,8 @@ def test_runs_of_a_declared_experiment_get_no_verdicts(exp, table, options):
 
 
 def test_contrasts_named_with_the_runs_are_no_declaration(exp):
-    for judge in (npl.compare, npl.analysis.judge):
-        assert {*judge(exp.runs, contrasts=exp.contrasts).verdicts} <= EXPLORATORY
+    family = npl.compare(exp.runs, contrasts=exp.contrasts)
+    assert {*family.verdicts} <= EXPLORATORY
 
 
 def test_a_table_of_what_declared_nothing_is_judged_as_its_experiment():

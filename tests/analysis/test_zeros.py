@@ -23,7 +23,7 @@ def lost(**sides):
 def judged(**sides):
     a, b = ({"placement": side} for side in sides)
     contrast = {"metric": "lost_ratio", "a": a, "b": b, "margin": 0.1}
-    [c] = analysis.judge(lost(**sides), [contrast])
+    [c] = npl.compare(lost(**sides), contrasts=[contrast])
     return c
 
 
@@ -78,5 +78,5 @@ def test_where_zeros_are_ranked_no_number_of_rounds_is_promised_and_no_size_is_s
 )
 def test_rounds_without_loss_count_against_a_threshold(values, verdict):
     limit = {"metric": "lost_ratio", "a": {"placement": "a"}, "below": "0.1 %"}
-    [c] = analysis.judge(lost(a=values), [limit])
+    [c] = npl.compare(lost(a=values), contrasts=[limit])
     assert (c.verdict, c.n) == (verdict, len(values))

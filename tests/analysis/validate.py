@@ -8,7 +8,6 @@ misses its bounds.
 import math
 import sys
 import warnings
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -16,10 +15,9 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from netperf_lib import analysis
-from netperf_lib.analysis.compare import as_contrast, judge_declared
-from netperf_lib.analysis.runs import measurement
+import netperf_lib as npl
 from netperf_lib.experiment.model import Experiment
+from netperf_lib.experiment.origin import Measured, Origin
 from netperf_lib.experiment.schedule import schedule
 
 ALPHA, MARGIN = 0.05, 0.10
@@ -27,14 +25,10 @@ EDGE, UP = math.log1p(MARGIN), math.log(1.2)
 METRIC = "latency_oneway_us"
 
 
-def this_library(runs, contrasts, declared=None, **planned):
+def this_library(runs, contrasts, declared=None, rounds=0):
     """Return the verdicts; `declared` is how many contrasts were chosen before the data."""
-    if declared is None:
-        family = analysis.judge(runs, contrasts, alpha=ALPHA, **planned)
-    else:
-        before = tuple(map(as_contrast, contrasts[:declared]))
-        source = replace(measurement(runs), contrasts=before)
-        family, _ = judge_declared(source, contrasts=contrasts)
+    before = Origin({"contrasts": contrasts[:declared], "rounds": rounds})
+    family = npl.compare(Measured(runs, before), contrasts=contrasts)
     return [str(verdict) for verdict in family.verdicts]
 
 
@@ -254,7 +248,7 @@ def looked(rng, effects):
     runs = found.runs.assign(design="sequential")
     for n in range(6, 31, 3):
         so_far = found._replace(runs=runs[runs["round"] <= n])
-        family = analysis.judge(so_far.runs, so_far.contrasts(), alpha=ALPHA)
+        family = npl.compare(so_far.runs, contrasts=so_far.contrasts())
         if all(c.settled for c in family):
             break
     return so_far

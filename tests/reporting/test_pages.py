@@ -144,7 +144,7 @@ def test_an_explorer_is_short_where_it_cannot_be_shown():
 
 def test_contrasts_that_were_added_later_are_counted(doubted):
     late = Measured(doubted.runs, replace(doubted.origin, added=2))
-    lead = Lead((), npl.compare(doubted), (), declared=True)
+    lead = Lead((), npl.compare(doubted), declared=True)
     assert "2 comparisons added after the first run" in Summary(lead, late).caveats
 
 
