@@ -34,6 +34,7 @@ from .verdicts import (
     Sample,
     Verdict,
     judge_samples,
+    share_no_round,
 )
 from .words import condition_names, levels_text, unit_of, value_words
 
@@ -129,9 +130,8 @@ def sample_of(q: Question) -> Sample:
         if q.threshold is not None:
             b, due_b = np.where(np.isnan(a), np.nan, q.threshold), due_a
         used = due_a & due_b
-        known_a, known_b = ~np.isnan(a), ~np.isnan(b)
-        if known_a.any() and known_b.any() and not (known_a & known_b).any():
-            # rounds that only one side has are of use where none is common
+        if share_no_round(a, b):
+            # rounds that only one side has are of use then
             used = due_a | due_b
         a, b, replicate = a[used], b[used], replicate[used]
     for number, side in enumerate((a, b)):

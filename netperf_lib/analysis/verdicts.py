@@ -551,6 +551,12 @@ class Family(Sequence[Comparison]):
 # -- from samples to evidence ----------------------------------------------------------------------
 
 
+def share_no_round(a: Floats, b: Floats) -> bool:
+    """Return whether two sides were both measured, but never in the same round."""
+    known_a, known_b = ~np.isnan(a), ~np.isnan(b)
+    return bool(known_a.any() and known_b.any() and not (known_a & known_b).any())
+
+
 def evidence_of(s: Sample) -> Evidence:
     """Return the log ratio of each round, and what the rounds without one may hide.
 
@@ -562,15 +568,14 @@ def evidence_of(s: Sample) -> Evidence:
     below = int((s.a < 0).sum() + (s.b < 0).sum())
     if below and not refusal:
         refusal = f"{plural(below, 'value')} below zero: there is no ratio"
-    # NaN: there is no run; infinity: there is one, and it failed
-    known_a, known_b = ~np.isnan(s.a), ~np.isnan(s.b)
-    if known_a.any() and known_b.any() and not (known_a & known_b).any():
+    if share_no_round(s.a, s.b):
         return _unpaired(s, refusal)
     ok_a, ok_b = np.isfinite(s.a), np.isfinite(s.b)
     both = ok_a & ok_b
     # rounds in which both failed say nothing of a difference
     failed_a, failed_b = s.replicate[~ok_a & ok_b], s.replicate[ok_a & ~ok_b]
-    absent = s.replicate[~known_a & ~known_b]
+    # NaN: there is no run; infinity: there is one, and it failed
+    absent = s.replicate[np.isnan(s.a) & np.isnan(s.b)]
     deployments = np.unique(s.replicate).size
     counted = "round"
     if deployments > 1:
