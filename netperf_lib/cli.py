@@ -1,4 +1,7 @@
-"""The commands of the command line; each calls the Python function of the same name."""
+"""The commands of the command line.
+
+Each calls the Python function of the same name, and returns what is printed, line by line.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 from click import argument, option
 
+import netperf_lib
+
+from .data.files import own_path
+from .data.layout import experiment_folder, is_experiment
 from .errors import (
     NetperfError,
     ReportError,
@@ -29,6 +36,7 @@ from .errors import (
 )
 from .experiment.starter import HOST_SOURCES, QUESTIONS, starter
 from .measure import say_aloud
+from .reporting import parse_parameters
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,21 +44,29 @@ if TYPE_CHECKING:
     from .analysis.verdicts import Family
     from .reporting.answer import Answer
 
+Lines: TypeAlias = Iterator[object]
+"""What a command prints."""
 
-def _margin(
-    _context: click.Context, _option: click.Parameter, text: str | None
-) -> float | None:
+
+def _read_by(read: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Return what click calls with what was typed, if anything was."""
+
+    def callback(_context: click.Context, _option: click.Parameter, typed: Any) -> Any:
+        if typed is None:
+            return None
+        return read(typed)
+
+    return callback
+
+
+def _margin(text: str) -> float:
     """Read a percentage: 2% or 0.02."""
-    if text is None:
-        return None
     from .analysis.judging import read_margin
 
     return read_margin(text)
 
 
-def _levels(
-    _context: click.Context, _option: click.Parameter, texts: tuple[str, ...]
-) -> dict[str, str]:
+def _levels(texts: Sequence[str]) -> dict[str, str]:
     """Read FACTOR=LEVEL."""
     for text in texts:
         if "=" not in text:
@@ -59,15 +75,25 @@ def _levels(
     return dict(text.split("=", 1) for text in texts)
 
 
+def _experiments(folders: Sequence[str]) -> list[str]:
+    """Return those of several that are experiments: a shell's pattern names others, too."""
+    if len(folders) == 1:
+        return [*folders]
+    return list(filter(is_experiment, folders)) or [*folders]
+
+
 PATH, FOLDER = click.Path(path_type=Path), click.Path()
 FILE = click.Path(dir_okay=False, path_type=Path)
 flag, many = partial(option, is_flag=True), partial(option, multiple=True)
-where = partial(many, callback=_levels, metavar="FACTOR=LEVEL")
+where = partial(many, callback=_read_by(_levels), metavar="FACTOR=LEVEL")
 switch = partial(option, default=True, show_default=True)
 as_json = flag("--json", "as_json", help="Print machine-readable JSON.")
 csv_file = option("--csv", type=FILE, help="Also write the table to this CSV file.")
 folder = argument("folder", type=FOLDER)
-folders = argument("folders", type=FOLDER, nargs=-1, required=True)
+folders = argument(
+    "folders", type=FOLDER, nargs=-1, required=True, callback=_read_by(_experiments)
+)
+files = argument("files", type=PATH, nargs=-1, required=True)
 experiment = argument("experiment", type=FOLDER)
 experiment_file = argument("experiment", type=PATH)
 root = option(
@@ -125,16 +151,16 @@ def measuring(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def _echo(text: object = "", *, nl: bool = True) -> None:
+def _echo(text: object) -> None:
     """Print to standard output.
 
     The one way there, since labels and names of files come from others.
     """
-    click.echo(visible(str(text)), nl=nl)
+    click.echo(visible(str(text)))
 
 
-def _print_json(document: Any) -> None:
-    _echo(json.dumps(document, indent=2, default=str))
+def _json(document: Any) -> str:
+    return json.dumps(document, indent=2, default=str)
 
 
 def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -146,22 +172,21 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
                 yield name, part, str(words)
 
 
-def _print_facts(title: str, document: Mapping[str, Any]) -> None:
-    """Print a title and, below it, what is known: each name once."""
+def _described(title: str, document: Mapping[str, Any]) -> Lines:
+    """Yield a title and, below it, what is known: each name once."""
     width = max(map(len, document), default=0)
     before = None
-    _echo(title)
+    yield title
     for name, part, words in _facts(document):
         shown = "" if name == before else name
-        _echo(f"  {shown:{width}}  {f'{part}: ' if part else ''}{words}")
+        yield f"  {shown:{width}}  {f'{part}: ' if part else ''}{words}"
         before = name
 
 
-def _write_csv(table: pd.DataFrame, file: Path | None) -> None:
-    if file is not None:
-        cells = table.map(lambda cell: as_cell(cell) if isinstance(cell, str) else cell)
-        with naming(file):
-            cells.to_csv(file, index=False)
+def _write_csv(table: pd.DataFrame, file: Path) -> None:
+    cells = table.map(lambda cell: as_cell(cell) if isinstance(cell, str) else cell)
+    with naming(file):
+        cells.to_csv(file, index=False)
 
 
 @click.group("npl", context_settings={"help_option_names": ["-h", "--help"]})
@@ -174,6 +199,13 @@ def npl() -> None:
     To complete commands and files in bash: eval "$(_NPL_COMPLETE=bash_source npl)"; for zsh and
     fish write their names instead.
     """
+
+
+@npl.result_callback()
+def _print(lines: Lines | None) -> None:
+    """Print what a command yields, as it comes."""
+    for line in lines or ():
+        _echo(line)
 
 
 def _command(
@@ -216,30 +248,28 @@ def _progress(text: str) -> Iterator[Callable[..., None]]:
     metavar="EXPERIMENT",
     help="Check what an experiment needs in your Azure subscription.",
 )
-def doctor(azure: str | None) -> None:
+def doctor(azure: str | None) -> Lines:
     """Report what is missing on this machine and how to install it.
 
     With --azure: check login, zones, access, price and time, and have Azure validate
     the whole. Nothing is created.
     """
     if azure:
-        _examine(azure)
+        yield from _examined(azure)
         return
-    from .hosts.prerequisites import doctor as look
-
-    findings = look()
+    findings = netperf_lib.doctor()
     for f in findings:
         state = "ok" if f.ok else "missing"
-        _echo(f"{state:7}  {f.what:13}  {f.needed_for:18}  {f.found}".rstrip())
+        yield f"{state:7}  {f.what:13}  {f.needed_for:18}  {f.found}".rstrip()
     for f in findings:
         if f.remedy:  # on a line of its own, so that it can be copied whole
-            _echo(f"{f.what} ({f.needed_for}): {f.remedy}")
+            yield f"{f.what} ({f.needed_for}): {f.remedy}"
     if not all(f.ok for f in findings if f.needed_for != "Azure"):
         sys.exit(1)
 
 
-def _examine(file: str) -> None:
-    """Print what can be known before the hosts of an experiment are created.
+def _examined(file: str) -> Lines:
+    """Yield what can be known before the hosts of an experiment are created.
 
     Exit code 1 if something prevents it.
     """
@@ -249,10 +279,10 @@ def _examine(file: str) -> None:
     for subject, words, fine in examine(file):
         state = "ok" if fine else "PROBLEM"
         problems += not fine
-        _echo(f"{state:7}  {subject:13}  {words}")
+        yield f"{state:7}  {subject:13}  {words}"
     if problems:
         sys.exit(1)
-    _echo(f"npl run {file}")
+    yield f"npl run {file}"
 
 
 @_command("npl plan data/experiments/lab.yaml")
@@ -267,20 +297,16 @@ def _examine(file: str) -> None:
     help="For Azure: write the template, and the commands that `npl up` runs, into this folder.",
 )
 @as_json
-def plan(as_json: bool, template: Path | None, **options: Any) -> None:
+def plan(as_json: bool, template: Path | None, **options: Any) -> Lines:
     """Show what an experiment would measure, and at what cost.
 
     Prints the conditions, the time, the traffic, the price and, for Azure, everything that will
     exist; nothing is asked of Azure.
     """
-    from .pipeline import plan as do
     from .pipeline import save_template
 
-    preview = do(**options)
-    if as_json:
-        _print_json(preview.to_dict())
-    else:
-        _echo(preview)
+    preview = netperf_lib.plan(**options)
+    yield _json(preview.to_dict()) if as_json else preview
     if template is not None:
         say_aloud(f"written: {save_template(options['experiment'], template)}")
 
@@ -300,58 +326,44 @@ def plan(as_json: bool, template: Path | None, **options: Any) -> None:
     help="The question to answer.",
 )
 @switch("--rounds", default=10, type=click.IntRange(min=1), help="How many rounds.")
-def init(file: Path, hosts: str, question: str, rounds: int) -> None:
+def init(file: Path, hosts: str, question: str, rounds: int) -> Lines:
     """Write a commented experiment file to start from."""
     if file.exists():
         raise click.UsageError(f"{file} exists; choose another name")
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).strip("-._") or "experiment"
     with naming(file):
         file.write_text(starter(name, hosts, question, rounds), "utf-8")
-    _echo(f"{file}: edit it, then `npl plan {file}`")
+    yield f"{file}: edit it, then `npl plan {file}`"
 
 
 @_command("npl run data/experiments/lab.yaml --pdf report.pdf")
 @measuring
 @flag("--or-recorded", help="Report on recorded data if no hosts are available here.")
 @option("--pdf", type=PATH, help="Also write the report to this path.")
-def run(**options: Any) -> None:
+def run(**options: Any) -> Lines:
     """Place the hosts, measure, report, and remove the hosts."""
-    from .pipeline import run as do
-
     with _progress("notebooks") as progress:
-        files = do(**options, say=say_aloud, progress=progress)
-    _echo(files[-1])
+        files = netperf_lib.run(**options, say=say_aloud, progress=progress)
+    yield files[-1]
 
 
 @_command("npl collect data/experiments/lab.yaml --rounds 24")
 @measuring
-def collect(**options: Any) -> None:
+def collect(**options: Any) -> Lines:
     """Measure an experiment, or resume an interrupted measurement."""
-    from .pipeline import collect as do
-
-    _echo(do(**options, say=say_aloud))
-
-
-def _experiments(folders: Sequence[str]) -> list[str]:
-    """Return those of several that are experiments: a shell's pattern names others, too."""
-    from .data.layout import is_experiment
-
-    several = list(folders)
-    chosen = list(filter(is_experiment, several)) if len(several) > 1 else []
-    return chosen or several
+    yield netperf_lib.collect(**options, say=say_aloud)
 
 
 @_command("npl ingest results/lab", "npl ingest results/*")
 @folders
 @workers
-def ingest(folders: Sequence[str], workers: int) -> None:
+def ingest(folders: Sequence[str], workers: int) -> Lines:
     """Read the raw logs of an experiment, or of several, into tables."""
-    from .data.ingest import ingest as do
     from .data.workers import processes
 
     with _progress("reading") as progress, processes(workers) as executor:
-        n = do(_experiments(folders), progress, executor=executor)
-    _echo(f"{n} runs read")
+        n = netperf_lib.ingest(folders, progress, executor=executor)
+    yield f"{n} runs read"
 
 
 @_command(
@@ -364,10 +376,9 @@ def ingest(folders: Sequence[str], workers: int) -> None:
 )
 def exclude(experiment: str, run_id: str, because: str) -> None:
     """Exclude one run from every comparison; its raw logs are kept."""
-    from .data.layout import experiment_folder
-    from .data.raw import exclude as leave_out
+    from .data import raw
 
-    leave_out(experiment_folder(experiment), run_id, because)
+    raw.exclude(experiment_folder(experiment), run_id, because)
 
 
 @_command(
@@ -382,7 +393,7 @@ def exclude(experiment: str, run_id: str, because: str) -> None:
 )
 @option(
     "--margin",
-    callback=_margin,
+    callback=_read_by(_margin),
     metavar="PERCENT",
     help="Margin that counts as equivalent, for example 5%.",
 )
@@ -405,7 +416,7 @@ def compare(
     fail_on: tuple[str, ...],
     as_json: bool,
     **options: Any,
-) -> None:
+) -> Lines:
     """Print the verdicts of an experiment, or compare two.
 
     With one folder: the declared contrasts or, if there are none, every level of each factor
@@ -414,7 +425,6 @@ def compare(
 
     With one folder, --by prints the levels and ratios of a factor, as in the notebooks.
     """
-    from .analysis.compare import compare as between
     from .analysis.verdicts import check_gate
     from .terminal import compared
 
@@ -424,22 +434,21 @@ def compare(
     result: Family | Answer
     if after is not None:
         options["where_after"] = where_after or None
-        result = family = between(folder, after, by=factors, **options)
+        result = family = netperf_lib.compare(folder, after, by=factors, **options)
     elif where_after:
         raise click.UsageError("--where-after is for two folders: use --where")
     elif factors:
-        from .reporting.answer import ask  # loads what draws
-
-        result = ask(folder, by=factors, **options)
+        result = netperf_lib.ask(folder, by=factors, **options)
         family, levels = result.verdicts, result.levels
     else:
         family, lead = _opening(folder, **options)
         result = family
-    _write_csv(family.to_frame(), csv)
+    if csv is not None:
+        _write_csv(family.to_frame(), csv)
     if as_json:
-        _print_json({"summary": family.summary, "lead": list(lead), **result.to_dict()})
+        yield _json({"summary": family.summary, "lead": list(lead), **result.to_dict()})
     else:
-        _echo(compared(family, lead=lead, levels=levels, two=after is not None))
+        yield compared(family, lead=lead, levels=levels, two=after is not None)
     if fail_on:
         say_aloud(check_gate(family, fail_on))
 
@@ -465,7 +474,7 @@ def _opening(folder: str, **options: Any) -> tuple[Family, Sequence[str]]:
 
 @_command("npl limits results/lab")
 @experiment
-def limits(experiment: str) -> None:
+def limits(experiment: str) -> Lines:
     """Print what limits the throughput of each condition.
 
     Prints the cause (advertised bandwidth, receive window, send buffer, path, a processor, the rate
@@ -478,19 +487,19 @@ def limits(experiment: str) -> None:
     source = measurement(experiment)
     limited = transfers.limits(source)
     if source.origin.notice:
-        _echo(source.origin.notice)
+        yield source.origin.notice
     for condition, row in limited.iterrows():
         rate = format_value(row.filter(like="throughput").iloc[0], "bps")
-        _echo(f"{condition}: {rate}, limited by: {row['cause']}")
-        _echo(f"  {row['what_to_do']}".rstrip())
-    _echo(transfers.limits_words(limited))
+        yield f"{condition}: {rate}, limited by: {row['cause']}"
+        yield f"  {row['what_to_do']}".rstrip()
+    yield transfers.limits_words(limited)
 
 
 @_command("npl show results/lab", "npl show results/*")
 @folders
 @csv_file
 @as_json
-def show(folders: Sequence[str], csv: Path | None, as_json: bool) -> None:
+def show(folders: Sequence[str], csv: Path | None, as_json: bool) -> Lines:
     """Show what is in an experiment, or in several.
 
     Prints its runs, rounds, factors with their levels, metrics and contrasts, and whether it is
@@ -498,15 +507,15 @@ def show(folders: Sequence[str], csv: Path | None, as_json: bool) -> None:
     """
     from .analysis.contents import at_a_glance
 
-    experiments = at_a_glance(_experiments(folders))
+    experiments = at_a_glance(folders)
     if csv is not None:
         _write_csv(_table_of(experiments), csv)
     if as_json:
-        _print_json(experiments)
+        yield _json(experiments)
         return
     for one in experiments:
         title = f"{one.pop('experiment')}: {one.pop('title')}".removesuffix(": ")
-        _print_facts(title, one)
+        yield from _described(title, one)
 
 
 def _table_of(experiments: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -525,6 +534,7 @@ def _table_of(experiments: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 @many(
     "-p",
     "parameters",
+    callback=_read_by(parse_parameters),
     metavar="NAME=VALUE",
     help="Set a parameter of the notebooks.",
 )
@@ -536,38 +546,26 @@ def _table_of(experiments: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     help="Format of the report.",
 )
 @flag("--code", help="Include the code.")
-def report(
-    folders: Sequence[str],
-    notebooks: tuple[str, ...],
-    parameters: tuple[str, ...],
-    **options: Any,
-) -> None:
+def report(folders: Sequence[str], notebooks: Sequence[str], **options: Any) -> Lines:
     """Make the report of an experiment, or of several over time, as PDF or HTML.
 
     Executes the notebooks on the experiment and sets them. With --to html, the explorer is written
     beside the pages, which link to it.
     """
-    from .reporting import parse_parameters
-    from .reporting import report as do
-
-    options |= {
-        "notebooks": list(notebooks) or None,
-        "parameters": parse_parameters(parameters),
-    }
+    options["notebooks"] = list(notebooks) or None
     try:
         with _progress("notebooks") as progress:
-            files = do(_experiments(folders), progress=progress, **options)
+            files = netperf_lib.report(folders, progress=progress, **options)
     except ReportError as error:
-        _echo("\n".join(map(str, error.reports)))
+        yield from error.reports
         raise
-    for file in files:
-        _echo(file)
+    yield from files
 
 
 @_command("npl parse iperf3.json", "iperf3 -c HOST -J | npl parse -")
-@argument("files", nargs=-1, required=True, type=PATH)
+@files
 @as_json
-def parse(files: tuple[Path, ...], as_json: bool) -> None:
+def parse(files: Sequence[Path], as_json: bool) -> Lines:
     """Read logs of network benchmarks and print their figures.
 
     Reads logs of qperf, iperf3, iperf 2, sockperf and ntttcp. FILES are logs (plain or gzipped),
@@ -578,10 +576,10 @@ def parse(files: tuple[Path, ...], as_json: bool) -> None:
     with _progress("logs") as progress:
         runs, errors = parse_files(files, progress=progress)
     if as_json:
-        _print_json(runs)
+        yield _json(runs)
     else:
         for run in runs:
-            _print_run(run)
+            yield from _figures(run)
     for error in errors:
         say_aloud(error)
     if errors:
@@ -592,7 +590,7 @@ def parse(files: tuple[Path, ...], as_json: bool) -> None:
     "npl import logs/ --labels labels.csv --into results/mine --pdf mine.pdf",
     name="import",
 )
-@argument("files", nargs=-1, required=True, type=PATH)
+@files
 @option(
     "--into",
     type=click.Path(file_okay=False, path_type=Path),
@@ -605,12 +603,12 @@ def parse(files: tuple[Path, ...], as_json: bool) -> None:
 @option("--pdf", type=FILE, help="Also make the report and write it here.")
 @flag("--labels-template", help="Print a labels file to fill in; write nothing.")
 def import_(
-    files: tuple[Path, ...],
+    files: Sequence[Path],
     into: Path | None,
     pdf: Path | None,
     labels_template: bool,
     **labels: Any,
-) -> None:
+) -> Lines:
     """Import existing logs as an experiment.
 
     They can then be compared and reported like measured data. FILES are logs, folders of logs or
@@ -620,31 +618,32 @@ def import_(
     from .data import imports
 
     if labels_template:
-        _echo(imports.labels_template(files), nl=False)
+        yield imports.labels_template(files).removesuffix("\n")
         return
     if into is None:
         raise click.UsageError("use --into results/NAME, or --labels-template")
     with _progress("logs") as progress:
         done = imports.import_logs(files, into=into, **labels, progress=progress)
-    _echo(f"{imports.usable(done.runs)} in {done.path}")
-    _echo(done.notice)
-    _echo(imports.factors_in_words(done))
+    yield f"{imports.usable(done.runs)} in {done.path}"
+    yield done.notice
+    yield imports.factors_in_words(done)
     if done.runs["status"].eq("ok").any():
         from .analysis.lead import lead_paragraph
 
-        _echo("\n".join(["", *lead_paragraph(done).lines]))
+        yield ""
+        yield from lead_paragraph(done).lines
     if pdf is not None:
         from .pipeline import report_to
 
-        _echo(report_to(done.path, pdf)[-1])
+        yield report_to(done.path, pdf)[-1]
 
 
 _STATED = ("protocol", "direction", "streams", "message_bytes")
 """Settings that a log states and that `parse` prints."""
 
 
-def _print_run(run: Mapping[str, Any]) -> None:
-    """Print where a run is, what it is, and its figures or why it has none."""
+def _figures(run: Mapping[str, Any]) -> Lines:
+    """Yield where a run is, what it is, and its figures or why it has none."""
     from .experiment.factors import level_words
     from .metrics import METRICS, format_value
 
@@ -657,20 +656,16 @@ def _print_run(run: Mapping[str, Any]) -> None:
     facts["warnings"] = "; ".join(run["warnings"])
     what = " ".join(filter(None, (run["tool"], run["tool_version"], run["test"])))
     states = filter(None, (what, run["status"], run["error"]))
-    _print_facts(f"{run['file']}:{run['line']}: {': '.join(states)}", facts)
+    return _described(f"{run['file']}:{run['line']}: {': '.join(states)}", facts)
 
 
 @_command("npl up data/experiments/azure-placement.yaml")
 @experiment_file
 @root
-def up(experiment: Path, root: str) -> None:
+def up(**options: Any) -> Lines:
     """Place the hosts of an experiment and leave them running."""
-    from .pipeline import up as do
-
-    for deployment in do(experiment, root=root):
-        _echo(
-            f"{deployment.deployment_id}: {', '.join(h.name for h in deployment.hosts)}"
-        )
+    for placed in netperf_lib.up(**options):
+        yield f"{placed.deployment_id}: {', '.join(h.name for h in placed.hosts)}"
 
 
 @_command("npl down data/experiments/azure-placement.yaml")
@@ -685,24 +680,23 @@ def up(experiment: Path, root: str) -> None:
 @flag("--yes", help="With --all: do not ask for confirmation.")
 def down(
     experiment: Path | None, root: str, every: bool, expired: bool, yes: bool
-) -> None:
+) -> Lines:
     """Remove the hosts of an experiment; safe to repeat."""
     from .hosts import azure
-    from .pipeline import down as do
 
     if every == (experiment is not None) or (expired and not every):
         raise click.UsageError("give an experiment, or --all (with --expired)")
     if experiment is not None:
-        do(experiment, root=root)
+        netperf_lib.down(experiment, root=root)
         return
     identity, name = azure.subscription()
     groups = azure.leftovers(identity, expired=expired)
     if not groups:
         kind = "expired" if expired else "of this project"
-        _echo(f"nothing {kind} in subscription {name} ({identity})")
+        yield f"nothing {kind} in subscription {name} ({identity})"
     for group in groups:
         times = f"created {group.created_utc}, expires {group.expires_utc}"
-        _echo(f"{group.name}: {group.experiment}, {times}")
+        yield f"{group.name}: {group.experiment}, {times}"
     if groups and (yes or click.confirm("Delete these resource groups?", err=True)):
         azure.down_all(identity, groups)
 
@@ -713,21 +707,17 @@ def down(
     "-o", "--output", type=PATH, help="The file (default: in reports/ of the experiment)."
 )
 @browser
-def explore(experiment: Path | None, output: Path | None, browser: bool) -> None:
+def explore(experiment: Path | None, output: Path | None, browser: bool) -> Lines:
     """Write one HTML file that shows every run, and open it.
 
     The file needs no server, network or Python, and can be sent by mail. The default EXPERIMENT is
     the one measured in the lab or, if there is none, the recorded one.
     """
-    from .data.files import own_path
-    from .reporting.explorer import explore as make
-    from .reporting.workshop import usual_experiment
-
-    folder = usual_experiment(experiment)
+    folder = netperf_lib.workshop.usual_experiment(experiment)
     file = output or own_path(folder, "reports/explorer.html")
     file.parent.mkdir(parents=True, exist_ok=True)
-    make(folder).save(file)
-    _echo(file)
+    netperf_lib.explore(folder).save(file)
+    yield file
     if browser:
         click.launch(file.resolve().as_uri())
 
@@ -744,9 +734,7 @@ def workshop() -> None:
 @switch("--lab/--no-lab", help="Keep the local lab running meanwhile.")
 def start(folder: Path, **options: Any) -> None:
     """Copy the lessons into FOLDER and open JupyterLab there, with the lab running."""
-    from .reporting import workshop as lessons
-
-    sys.exit(lessons.start(folder, say=_echo, **options))
+    sys.exit(netperf_lib.workshop.start(folder, say=_echo, **options))
 
 
 @npl.group(epilog="\b\nExample:\n  npl lab up")

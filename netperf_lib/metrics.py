@@ -116,9 +116,10 @@ def _registry() -> Iterator[Metric]:
     for quantity, (label, basis) in _LATENCIES.items():
         for statistic, word in _STATISTICS.items():
             name = "_".join(filter(None, (quantity, statistic, "us")))
-            yield Metric(
-                name, f"{label}, {word}" if statistic else label, "us", "lower", basis
-            )
+            title = f"{label}, {word}"
+            if not statistic:
+                title = label
+            yield Metric(name, title, "us", "lower", basis)
     for name, label in _LABELS.items():
         unit = next(unit for unit in _UNITS if name.endswith(f"_{unit}"))
         yield Metric(name, label, unit, _BETTER.get(name.partition("_")[0]))
@@ -273,17 +274,14 @@ def format_value(value: float | None, unit: str, digits: int = 3) -> str:
     if value is None or math.isnan(value):
         return "–"
     sizes = (("%", 0.01),) if unit == "ratio" else WRITTEN.get(unit, (("", 1.0),))
-    for suffix, factor in sizes:
-        if abs(value) >= factor or factor in (1.0, 0.01):
-            scaled = value / factor
-            # three digits say enough of a rate, but 1,234,567 messages must not turn into 1.23e+06
-            text = (
-                f"{scaled:,.0f}"
-                if abs(scaled) >= 10**digits - 0.5
-                else f"{scaled:.{digits}g}"
-            )
-            return f"{text} {suffix}".rstrip()
-    return f"{value:.{digits}g}"
+    fitting = [size for size in sizes if abs(value) >= size[1]]
+    suffix, factor = [*fitting, sizes[-1]][0]
+    scaled = value / factor
+    text = f"{scaled:.{digits}g}"
+    # three digits say enough of a rate, but 1,234,567 messages must not turn into 1.23e+06
+    if abs(scaled) >= 10**digits - 0.5:
+        text = f"{scaled:,.0f}"
+    return f"{text} {suffix}".rstrip()
 
 
 def format_span(low: float, high: float, unit: str, digits: int = 3) -> str:

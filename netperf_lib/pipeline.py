@@ -9,9 +9,18 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import hosts
+from .data.declaration import (
+    declare,
+    read_plan,
+    set_aside_unless_open,
+    write_deployment,
+    write_plan,
+)
+from .data.layout import hosts_dir, lock, trial_of
+from .data.raw import run_ids, runs
 from .data.shipped import PathLike, recorded
 from .errors import CollectError, HostError, ReportError, UsageError
 from .experiment import estimate
@@ -21,9 +30,7 @@ from .experiment.model import Experiment
 from .experiment.origin import Measured, Origin
 from .experiment.schedule import Plan, schedule
 from .experiment.yaml import load_experiment
-
-if TYPE_CHECKING:
-    from .reporting.execute import PageProgress
+from .reporting.execute import PageProgress, report
 
 
 def plan(
@@ -108,7 +115,6 @@ def run(
     """
     from .analysis.lead import lead_paragraph
     from .data.ingest import ingest
-    from .data.raw import runs
 
     failed = None
     try:
@@ -146,8 +152,6 @@ def report_to(
 
     Even if a page failed.
     """
-    from .reporting import report
-
     try:
         files = report(folder, progress=progress)
     except ReportError as error:
@@ -205,8 +209,6 @@ def collect(
     CollectError
         Some trials have no complete run after all attempts; everything else was measured.
     """
-    from .data.declaration import set_aside_unless_open
-    from .data.layout import lock
     from .measure.collector import failures
 
     declared = _load(experiment, rounds, duration_s)
@@ -218,66 +220,49 @@ def collect(
     with lock(folder):
         scheduled = _schedule(folder, declared, seed, looked=until_decided)
         for number in range(1, declared.deployments + 1):
-            _measure(
-                scheduled,
-                folder,
-                number,
-                anyway=anyway,
-                say=say,
-                install=install,
-                enough=enough,
-            )
+            how = {"install": install, "enough": enough, "say": say}
+            _measure(scheduled, folder, number, anyway=anyway, **how)
         if why := failures(scheduled, folder):
             raise CollectError(why)
     return folder
 
 
 def _measure(
-    scheduled: Plan,
-    folder: Path,
-    number: int,
-    *,
-    anyway: bool,
-    say: Callable[[str], None],
-    **how: Any,
+    scheduled: Plan, folder: Path, number: int, *, anyway: bool, **how: Any
 ) -> None:
     """Place the hosts of a deployment and measure what is left of it."""
-    from .data.declaration import write_deployment
-    from .data.layout import hosts_dir
-    from .data.raw import run_ids
     from .measure.collector import collect as measure
     from .measure.collector import is_complete
 
-    declared, state = scheduled.experiment, hosts_dir(folder)
+    declared, state, say = scheduled.experiment, hosts_dir(folder), how["say"]
     if is_complete(scheduled, folder, number=number):
         say(f"Deployment {number}: nothing is left to measure.")
         hosts.release(declared, state=state, number=number)
         return
+
+    def spent() -> str | None:
+        """Return a message if the cost of the hosts has reached the budget."""
+        if declared.budget is None:
+            return None
+        done = len(run_ids(folder)) / len(scheduled.trials)
+        return hosts.budget_reached(declared, state=state, done=min(1.0, done))
+
     workload = _workload(scheduled)
     with hosts.deployed(
         declared, number=number, state=state, workload=workload
-    ) as deployment:
-        write_deployment(folder, number, deployment)
-        if deployment.notice:
-            say(deployment.notice)
-        false = "; ".join(deployment.contradictions())
-        if false:
+    ) as placed:
+        write_deployment(folder, number, placed)
+        if placed.notice:
+            say(placed.notice)
+        if false := "; ".join(placed.contradictions()):
             say(f"Proven false: {false}")
-        if false and not anyway:
-            raise HostError(
-                f"{declared.name}: nothing was measured, since it is proven false that "
-                f"{false}: change the declaration, or measure --anyway"
-            )
-
-        def spent() -> str | None:
-            """Return a message if the cost of the hosts has reached the budget."""
-            if declared.budget is None:
-                return None
-            done = len(run_ids(folder)) / max(1, len(scheduled.trials))
-            return hosts.budget_reached(declared, state=state, done=min(1.0, done))
-
-        how |= {"number": number, "spent": spent, "locked": True, "say": say}
-        say(f"{measure(scheduled, deployment, folder, **how)}.")
+            if not anyway:
+                raise HostError(
+                    f"{declared.name}: nothing was measured, since it is proven false that "
+                    f"{false}: change the declaration, or measure --anyway"
+                )
+        how |= {"number": number, "spent": spent, "locked": True}
+        say(f"{measure(scheduled, placed, folder, **how)}.")
 
 
 def decided(folder: Path, experiment: Experiment) -> Callable[[], str | None]:
@@ -300,7 +285,9 @@ def decided(folder: Path, experiment: Experiment) -> Callable[[], str | None]:
         looked = Origin(declared | {"design": "sequential"})
         family = compare(Measured(latest, looked))
         interim = until_decided(family, rounds_left=rounds_left)
-        return interim.words if interim.stop else None
+        if interim.stop:
+            return interim.words
+        return None
 
     return enough
 
@@ -338,10 +325,6 @@ def _schedule(folder: Path, declared: Experiment, seed: int | None, looked: bool
     It is stored, with those of rounds no longer asked for, and whether the data ever decided when
     to stop: verdicts are then judged more strictly.
     """
-    from .data.declaration import declare, read_plan, write_plan
-    from .data.layout import trial_of
-    from .data.raw import run_ids
-
     declare(folder, declared)
     stored = read_plan(folder) or {}
     measured = {trial_of(run_id) for run_id in run_ids(folder)}
@@ -381,9 +364,6 @@ def up(experiment: PathLike, *, root: PathLike = "results") -> list[Deployment]:
     >>> [host.name for host in placed.hosts]
     ['zone1', 'zone2', 'zone3']
     """
-    from .data.declaration import declare, write_deployment
-    from .data.layout import hosts_dir
-
     declared = _load(experiment)
     source = hosts.source(declared.hosts.source)
     if source.EPHEMERAL and not source.HOLDS:
@@ -411,8 +391,6 @@ def down(experiment: PathLike, *, root: PathLike = "results") -> None:
     --------
     >>> npl.down("data/experiments/lab.yaml")  # a lab ends with its caller
     """
-    from .data.layout import hosts_dir
-
     declared = _load(experiment)
     state = hosts_dir(Path(root, declared.name))
     hosts.source(declared.hosts.source).down(declared, state=state)

@@ -48,7 +48,9 @@ def read_quantity(text: str | float, unit: str) -> float:
     if isinstance(text, int | float):
         return float(text)
     m = _NUMBER.fullmatch(text) if len(text) < 100 else None
-    factor = None if m is None or _THOUSANDS.fullmatch(m[1]) else _factor(m[2], unit)
+    factor = None
+    if m and not _THOUSANDS.fullmatch(m[1]):
+        factor = _factor(m[2], unit)
     if m is None or factor is None:
         example = _EXAMPLES.get(unit, "a number")
         raise ValueError(f"{text[:60]!r} is not a quantity; write e.g. {example}")

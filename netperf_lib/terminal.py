@@ -118,8 +118,10 @@ def _row(c: Comparison, footnotes: dict[str, int], *, two: bool) -> dict[str, st
         limits = []
     notes = [*c.warnings]
     if c.verdict in UNDECIDED:
-        more = f"about {c.more_rounds} more {c.counted}s would decide it"
-        notes.insert(0, more if c.more_rounds else c.reason)
+        why = c.reason
+        if c.more_rounds:
+            why = f"about {c.more_rounds} more {c.counted}s would decide it"
+        notes.insert(0, why)
     numbers = [footnotes.setdefault(n, len(footnotes) + 1) for n in notes if n]
     verdict = UNDECIDED.get(c.verdict, str(c.verdict))
     return {
@@ -137,7 +139,9 @@ def _change(c: Comparison) -> str:
     """Return the effect where it is decided, else its interval."""
     interval = span(c.ratio, c.low, c.high, short=True).strip("–")
     is_open = c.verdict in (*UNDECIDED, "exploratory")
-    return interval if is_open and interval else effect(c.ratio)
+    if is_open and interval:
+        return interval
+    return effect(c.ratio)
 
 
 def compared(
