@@ -106,12 +106,10 @@ class Deployment:
 
     def host(self, name: str) -> Host:
         """Return the host called `name`."""
-        for h in self.hosts:
-            if h.name == name:
-                return h
-        raise KeyError(
-            f"no host {name!r} (known: {', '.join(h.name for h in self.hosts)})"
-        )
+        known = {host.name: host for host in self.hosts}
+        if name not in known:
+            raise KeyError(f"no host {name!r} (known: {', '.join(known)})")
+        return known[name]
 
     def claims(self) -> list[tuple[str, Proof]]:
         """Return every claim with its host; an empty name for those about the deployment."""
