@@ -206,11 +206,10 @@ def one_machine(
 
     Its loopback is no network.
     """
+    known = {name: told for name, told in facts.items() if isinstance(told, Mapping)}
     proofs = []
     for one, other in dict.fromkeys(pairs):
-        first, second = facts.get(one), facts.get(other)
-        if not isinstance(first, Mapping) or not isinstance(second, Mapping):
-            continue
+        first, second = known.get(one, {}), known.get(other, {})
         if "machine" in first and first["machine"] == second.get("machine"):
             claim = f"{one} and {other} are two machines"
             how = "correct the address or port of one of them"
@@ -236,10 +235,10 @@ def guest_proofs(requested: bool | None, guest: Facts) -> list[Proof]:
         absent = (not functions) if guest["nic"] else None
         claim = "no virtual function in the guest"
         proofs.append(Proof(claim, absent, found, factor=True))
-    if guest.get("hyperv"):
-        proofs.append(Proof("Hyper-V host", True, guest["hyperv"]))
-    elif requested is not None:
-        proofs.append(Proof("Hyper-V host", None, "the guest does not tell"))
+    physical = guest.get("hyperv")
+    if physical or requested is not None:
+        words = physical or "the guest does not tell"
+        proofs.append(Proof("Hyper-V host", bool(physical) or None, words))
     kernel = f"{guest.get('kernel')} ({guest.get('system')})"
     proofs.append(Proof("kernel", True, kernel))
     tools = guest["tool"]

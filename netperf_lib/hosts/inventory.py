@@ -131,4 +131,4 @@ def _host(name: str, options: Options) -> Host:
         if file in fields:
             fields[file] = str(Path(fields[file]).expanduser())
     fields.setdefault("data_address", fields["address"])
-    return Host(name=name, owned=False, **fields)
+    return Host(name=name, **fields)

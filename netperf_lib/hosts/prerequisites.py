@@ -20,10 +20,14 @@ class Prerequisite:
 
     what: str
     needed_for: str
-    ok: bool
     found: str
-    remedy: str
+    remedy: str = ""
     """How to install what is missing; empty where nothing is."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is here."""
+        return not self.remedy
 
 
 def _program(name: str, package: str) -> Prerequisite:
@@ -36,8 +40,8 @@ def _program(name: str, package: str) -> Prerequisite:
 
 def _found(what: str, needed_for: str, path: str | None, remedy: str) -> Prerequisite:
     if path:
-        return Prerequisite(what, needed_for, True, path, "")
-    return Prerequisite(what, needed_for, False, "not found", remedy)
+        return Prerequisite(what, needed_for, path)
+    return Prerequisite(what, needed_for, "not found", remedy)
 
 
 def _lab() -> Prerequisite:
@@ -45,8 +49,8 @@ def _lab() -> Prerequisite:
         lab.check()
     except LabError as error:
         found = "cannot be created here"
-        return Prerequisite("emulated hosts", "local lab", False, found, str(error))
-    return Prerequisite("emulated hosts", "local lab", True, "can be created here", "")
+        return Prerequisite("emulated hosts", "local lab", found, str(error))
+    return Prerequisite("emulated hosts", "local lab", "can be created here")
 
 
 def _az() -> Prerequisite:
@@ -65,7 +69,7 @@ def doctor() -> list[Prerequisite]:
     True
     """
     # pip installs into no older Python
-    python = Prerequisite("Python", "everything", True, platform.python_version(), "")
+    python = Prerequisite("Python", "everything", platform.python_version())
     programs = [_program(t.VERSION[0], t.PACKAGE) for t in tools.TOOLS.values()]
     ssh, sshd = _program("ssh", "openssh-client"), _program("sshd", "openssh-server")
     return [python, ssh, sshd, *programs, _lab(), _az()]
