@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -144,7 +144,7 @@ MEASURING = (
 """What the commands that measure take, named after the parameters of the function called."""
 
 
-def measuring(command: Callable[..., None]) -> Callable[..., None]:
+def measuring(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options shared by the commands that measure."""
     for one in reversed(MEASURING):
         command = one(command)
@@ -201,19 +201,21 @@ def npl() -> None:
     """
 
 
-@npl.result_callback()
-def _print(lines: Lines | None) -> None:
-    """Print what a command yields, as it comes."""
-    for line in lines or ():
-        _echo(line)
-
-
 def _command(
     *examples: str, to: click.Group = npl, **options: Any
 ) -> Callable[..., click.Command]:
-    """Add a command, whose help ends in what to type."""
+    """Add a command, whose help ends in what to type; what it yields is printed as it comes."""
     lines = ["\b", "Example:", *(f"  {line}" for line in examples)]
-    return to.command(epilog="\n".join(lines), **options)
+
+    def add(command: Callable[..., Lines | None]) -> click.Command:
+        @wraps(command)
+        def printed(**given: Any) -> None:
+            for line in command(**given) or ():
+                _echo(line)
+
+        return to.command(epilog="\n".join(lines), **options)(printed)
+
+    return add
 
 
 @contextmanager
@@ -794,10 +796,6 @@ def main() -> None:
     ):  # not on Windows
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores it
             signal.signal(number, lambda number, _: sys.exit(128 + number))
-    # papermill loads the libraries of object stores for addresses of notebooks, which are files
-    # here
-    for part in ("abs", "adl", "s3"):
-        sys.modules[f"papermill.{part}"] = None  # type: ignore[assignment]
     try:
         npl.main(standalone_mode=False)
     except click.ClickException as error:

@@ -123,9 +123,7 @@ def cost(experiment: Experiment, *, workload: Workload) -> Price:
 
 def _host(name: str, options: Options) -> Host:
     fields = options.hosts[name].model_dump(exclude_none=True)
-    shared = options.model_dump(
-        include={"user", "identity", "ssh_config"}, exclude_none=True
-    )
+    shared = options.model_dump(exclude={"hosts"}, exclude_none=True)
     fields = {"address": name, **shared, **fields}
     for file in ("identity", "ssh_config"):
         if file in fields:

@@ -43,25 +43,16 @@ class Source(Protocol):
     A module or package with these members, named in `SOURCES` of this package.
     """
 
+    EPHEMERAL: bool
+    """True if the hosts are created for the measurement: ``npl run`` removes them afterwards."""
+    HOLDS: bool
+    """True if hosts outlive the process that created them: ``npl up`` may leave them running."""
+
     @property
     def Options(self) -> type[BaseModel]:  # noqa: N802 - a class
         """The options allowed under ``hosts: options:``.
 
         Each field has a type, a default and a docstring.
-        """
-
-    @property
-    def EPHEMERAL(self) -> bool:  # noqa: N802 - a constant
-        """True if the hosts are created for the measurement.
-
-        ``npl run`` removes them afterwards.
-        """
-
-    @property
-    def HOLDS(self) -> bool:  # noqa: N802 - a constant
-        """True if hosts outlive the process that created them.
-
-        ``npl up`` may leave them running.
         """
 
     def up(
