@@ -391,15 +391,14 @@ def dimensions(
 
     Those of role ``"condition"`` make up a condition.
     """
-    chosen = []
-    for column in dict.fromkeys(columns):
-        is_dimension = column not in METRICS and column not in NOT_FACTORS
-        if is_dimension and factor(column).role in roles:
-            chosen.append(column)
-    position = {name: float(i) for i, name in enumerate(FACTORS)}
+    present = dict.fromkeys(columns)
+    listed = FACTORS.keys() | METRICS.keys() | NOT_FACTORS
+    own = [name for name in present if name not in listed]
     # labels come before the hosts, which name a condition last
-    own = position["client"] - 0.5
-    return sorted(chosen, key=lambda column: position.get(column, own))
+    ordered = [*FACTORS]
+    first_host = ordered.index("client")
+    ordered[first_host:first_host] = own
+    return [name for name in ordered if name in present and factor(name).role in roles]
 
 
 def factors_of(

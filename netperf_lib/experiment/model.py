@@ -21,7 +21,6 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from ..metrics import ALPHA, MARGIN
 from ..quantities import read_quantity
@@ -338,9 +337,7 @@ class Experiment(_Declared):
     ) -> tuple[Any, ...]:
         hosts = info.data.get("hosts")
         if not value and hosts is not None and hosts.source != "imported":
-            raise PydanticCustomError(
-                "too_short", "is missing or empty; give at least one"
-            )
+            raise ValueError("is missing or empty; give at least one")
         return value
 
 
@@ -407,22 +404,23 @@ class Trial:
     @property
     def condition(self) -> tuple[Any, ...]:
         """What distinguishes this trial from the others of its round."""
+        pair, spec = self.pair, self.test
         condition: tuple[Any, ...] = (
-            self.pair.client,
-            self.pair.server,
-            self.pair.placement,
-            self.test.tool,
-            self.test.test,
+            pair.client,
+            pair.server,
+            pair.placement,
+            spec.tool,
+            spec.test,
             # a default may be an int: 10 and 10.0 are one condition
-            float(self.test.duration_s),
-            float(self.test.omit_s),
+            float(spec.duration_s),
+            float(spec.omit_s),
             self.streams,
             self.tcp_buffer_bytes,
             self.message_bytes,
             tuple(sorted(self.options.items())),
         )
-        if self.test.during:
-            condition += (str(self.test.during),)
-        if self.pair.labels:
-            condition += (tuple(sorted(self.pair.labels.items())),)
+        if spec.during:
+            condition += (str(spec.during),)
+        if pair.labels:
+            condition += (tuple(sorted(pair.labels.items())),)
         return condition

@@ -75,12 +75,8 @@ class Plan:
         """Return a JSON document."""
         rows = []
         for trial in self.trials:
-            row = {
-                "run_id": trial.run_id,
-                "deployment": trial.deployment,
-                "round": trial.round,
-                "order": trial.order,
-            }
+            place = ("run_id", "deployment", "round", "order")
+            row = {name: getattr(trial, name) for name in place}
             if trial.leading:
                 row["leading"] = True
             rows.append(row | trial_levels(trial))
@@ -95,21 +91,22 @@ def trial_levels(trial: Trial) -> dict[str, Level]:
 
     The record of a run keeps this whole, and each entry is a column of the table of runs.
     """
+    pair, spec = trial.pair, trial.test
     return {
         **trial.options,
-        **trial.pair.labels,
-        "client": trial.pair.client,
-        "server": trial.pair.server,
-        "placement": trial.pair.placement,
-        "accelerated": trial.pair.accelerated,
-        "tool": trial.test.tool,
-        "test": trial.test.test,
-        "duration_s": trial.test.duration_s,
-        "omit_s": trial.test.omit_s,
+        **pair.labels,
+        "client": pair.client,
+        "server": pair.server,
+        "placement": pair.placement,
+        "accelerated": pair.accelerated,
+        "tool": spec.tool,
+        "test": spec.test,
+        "duration_s": spec.duration_s,
+        "omit_s": spec.omit_s,
         "streams": trial.streams,
         "tcp_buffer_bytes": trial.tcp_buffer_bytes,
         "message_bytes": trial.message_bytes,
-        "during": str(trial.test.during) if trial.test.during else None,
+        "during": str(spec.during) if spec.during else None,
         "advertised_bps": trial.advertised_bps,
     }
 
@@ -227,14 +224,14 @@ def conditions(experiment: Experiment) -> Iterator[Trial]:
     for spec, pair in _measured(experiment):
         advertised_bps = experiment.advertised_bps(pair)
         for streams, buffer, size, *values in product(*_crossed(spec)):
-            options = dict(zip(spec.options, values, strict=True))
+            options = zip(spec.options, values, strict=True)
             yield Trial(
                 pair=pair,
                 test=spec,
                 streams=streams,
                 tcp_buffer_bytes=pair.tcp_buffer_bytes if buffer is None else buffer,
                 message_bytes=size,
-                options={name: v for name, v in options.items() if v is not None},
+                options={name: v for name, v in options if v is not None},
                 advertised_bps=advertised_bps,
             )
 

@@ -104,53 +104,7 @@ def test_a_duration_that_a_tool_does_not_take_is_refused(tmp_path):
         load_experiment(tmp_path / "x.yaml", duration_s=0.5)
 
 
-ODD = [
-    "null",
-    "[]",
-    "{}",
-    "''",
-    "-1",
-    "0",
-    "1e400",
-    ".nan",
-    "yes",
-    "2026-01-01",
-    "0o7",
-    "1:60",
-    "'\\n'",
-    "[1, [2, [3]]]",
-    "{a: {b: {c: 1}}}",
-    "&x 1",
-    "*x",
-    "<<: 1",
-    "!!int 'x'",
-    "!!set {a, b}",
-    "!!binary aGk=",
-    "|\n  x",
-    "'''",
-    '"\\x',
-    "@",
-    "`",
-    "%",
-    "- - -",
-    "? :",
-    ": ",
-    "#",
-    "1" * 100,
-    "x" * 5000,
-    "{<<: {a: 1}}",
-    "[*x]",
-    "~",
-    "=",
-    "0x_1",
-    "1_000",
-    "+.inf",
-    "\u2028",
-    "é",
-    "😀",
-    "\x7f",
-    "\ufeff",
-]
+ODD = "{}[]&*!|>'\"%@`-?:#,~=<\\\t\n 0179abxe._+\xe9\U0001f600\u2028\x7f\ufeff"
 
 
 def test_generated_yaml_never_ends_in_a_traceback():
@@ -163,7 +117,8 @@ def test_generated_yaml_never_ends_in_a_traceback():
         for _ in range(rng.randint(1, 3)):
             begin = rng.randrange(len(text))
             end = begin + rng.choice([0, 1, 5, 40])
-            text = text[:begin] + rng.choice(ODD) + text[end:]
+            odd = "".join(rng.choices(ODD, k=rng.randint(1, 6)))
+            text = text[:begin] + odd + text[end:]
         begun = time.process_time()
         with suppress(ExperimentError):
             schedule(read_experiment(text), seed=1)
