@@ -11,7 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .errors import unknown
+from .errors import did_you_mean
 
 if TYPE_CHECKING:
     from . import analysis as analysis
@@ -90,6 +90,8 @@ def __getattr__(name: str) -> Any:
     elif name in _HOMES:
         value = getattr(import_module(_HOMES[name], __name__), name)
     else:
-        raise unknown(__name__, name, __all__)
+        hint = did_you_mean(name, __all__, count=3, cutoff=0.5).rstrip()
+        hint = hint or f"it offers {', '.join(__all__)}"
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; {hint}")
     globals()[name] = value
     return value

@@ -140,14 +140,6 @@ def did_you_mean(
     return f"did you mean {' or '.join(near)}? " if near else ""
 
 
-def unknown(module: str, name: str, names: Iterable[str]) -> AttributeError:
-    """Return the error for a name that a module does not have, which says which ones are near."""
-    names = sorted(names)
-    hint = did_you_mean(name, names, count=3, cutoff=0.5).rstrip()
-    hint = hint or f"it offers {', '.join(names)}"
-    return AttributeError(f"module {module!r} has no attribute {name!r}; {hint}")
-
-
 class NetperfError(Exception):
     """Anything that a user can cause or must know.
 
