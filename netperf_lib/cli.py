@@ -328,13 +328,13 @@ def plan(as_json: bool, template: Path | None, **options: Any) -> Lines:
     help="The question to answer.",
 )
 @switch("--rounds", default=10, type=click.IntRange(min=1), help="How many rounds.")
-def init(file: Path, hosts: str, question: str, rounds: int) -> Lines:
+def init(file: Path, **asked: Any) -> Lines:
     """Write a commented experiment file to start from."""
     if file.exists():
         raise click.UsageError(f"{file} exists; choose another name")
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).strip("-._") or "experiment"
     with naming(file):
-        file.write_text(starter(name, hosts, question, rounds), "utf-8")
+        file.write_text(starter(name, **asked), "utf-8")
     yield f"{file}: edit it, then `npl plan {file}`"
 
 
