@@ -6,8 +6,17 @@ import pytest
 
 from .answers import FOLDER, NAMES, answer
 
+SECONDS = ("study-ladder-logs", "study-minute-logs", "study-paths", "study-paths-logs")
+"""Of many runs: `make test-all` asks them."""
 
-@pytest.mark.parametrize("name", NAMES)
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in SECONDS else name
+        for name in NAMES
+    ],
+)
 def test_answers_are_as_before(name, tmp_path):
     before = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
     assert answer(name, tmp_path) == before

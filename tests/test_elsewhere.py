@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from netperf_lib.experiment.yaml import load_experiment
 
 from .conftest import REPO
@@ -27,6 +29,7 @@ builtins.open = io.open = without_proc(io.open)
 """
 
 
+@pytest.mark.slow
 def test_every_module_is_imported_and_data_are_compared():
     code = (
         "import pkgutil, importlib, netperf_lib as npl\n"

@@ -41,6 +41,7 @@ def wheel(tmp_path_factory):
     return next(folder.glob("*.whl"))
 
 
+@pytest.mark.slow
 def test_what_the_wheel_installs_finds_its_notebooks_and_data(wheel, tmp_path):
     site = tmp_path / "site"
     shutil.unpack_archive(wheel, site, "zip")

@@ -74,8 +74,16 @@ def only_failed(folder):
     ("make", "rounds"),
     [
         (without_rounds, "not known"),
-        (lambda folder: part_of_a_measurement(folder, 30), "2 of 12"),
-        (lambda folder: part_of_a_measurement(folder, 1), "1 of 12"),
+        pytest.param(
+            lambda folder: part_of_a_measurement(folder, 30),
+            "2 of 12",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            lambda folder: part_of_a_measurement(folder, 1),
+            "1 of 12",
+            marks=pytest.mark.slow,
+        ),
         (only_failed, "1 of 12"),
     ],
     ids=["no rounds and starts", "interrupted", "one run", "only failed"],

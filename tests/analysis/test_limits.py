@@ -22,7 +22,6 @@ from netperf_lib.data.connections import of_record
 from netperf_lib.data.raw import RawFolder, Record
 from netperf_lib.errors import UsageError
 from netperf_lib.metrics import EVIDENCE
-from netperf_lib.reporting.explorer import explore
 from netperf_lib.tools.ss import evidence, read_samples
 
 from .planted import runs
@@ -162,10 +161,6 @@ def test_the_frame_has_the_shares_of_the_kernel():
 def test_without_throughput_it_says_so():
     with pytest.raises(UsageError, match="throughput_bps"):
         limits(npl.read(LAB).runs.query("tool == 'qperf'"))
-
-
-def test_the_explorer_names_the_cause():
-    assert '"held": "receive window"' in explore(LAB).page.replace('":"', '": "')
 
 
 def test_the_page_on_limits_is_made_where_connections_were_sampled():

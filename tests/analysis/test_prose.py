@@ -39,15 +39,25 @@ def test_readme_shows_what_compare_prints(monkeypatch):
     assert printed.rstrip() in CliRunner().invoke(command, words.split()).output
 
 
-def test_every_level_and_run_of_the_explorer_is_that_of_the_raw_table():
-    data = explorer._data(npl.read(npl.recorded()))
+@pytest.fixture(scope="module")
+def explored():
+    """What the explorer shows of the recorded experiment."""
+    return explorer._data(npl.read(npl.recorded()))
+
+
+def test_the_explorer_names_the_cause(explored):
+    causes = {c["held"] for metric in explored["metrics"] for c in metric["conditions"]}
+    assert "receive window" in causes
+
+
+def test_every_level_and_run_of_the_explorer_is_that_of_the_raw_table(explored):
     runs = npl.load(npl.recorded()).set_index("run_id")
     complete = runs[runs["status"] == "ok"]
-    for metric in data["metrics"]:
-        factors = [data["factors"][i] for i in metric["by"]]
+    for metric in explored["metrics"]:
+        factors = [explored["factors"][i] for i in metric["by"]]
         found = []
         for c in metric["conditions"]:
-            ids = [data["runs"]["id"][i] for i in c["runs"]]
+            ids = [explored["runs"]["id"][i] for i in c["runs"]]
             values = runs.loc[ids, metric["name"]]
             assert c["values"] == pytest.approx([*values], rel=1e-4)  # five digits
             assert c["median"] == pytest.approx(values.median(), rel=1e-4), c["name"]
@@ -57,4 +67,4 @@ def test_every_level_and_run_of_the_explorer_is_that_of_the_raw_table():
                 assert {*told.where(told.notna(), None)} == {factor["levels"][i]}
             found += ids
         assert sorted(found) == sorted(complete[metric["name"]].dropna().index)
-    assert len(data["metrics"]) > 5
+    assert len(explored["metrics"]) > 5

@@ -73,7 +73,11 @@ def folder(path):
     path.mkdir()
 
 
-OTHERS = (pipe, unix_socket, endless, secret, folder)
+OTHERS = [
+    pipe,
+    secret,
+    *(pytest.param(o, marks=pytest.mark.slow) for o in (unix_socket, endless, folder)),
+]
 
 
 def outputs(place):
@@ -92,7 +96,7 @@ def outputs(place):
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("other", OTHERS, ids=lambda other: other.__name__)
+@pytest.mark.parametrize("other", OTHERS, ids=lambda made: made.__name__)
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_what_is_no_plain_file_is_never_read(place, name, other):
     run = next(place.glob("raw/*qperf*"))

@@ -133,6 +133,7 @@ def test_every_page_of_every_experiment(name, lab, monkeypatch):
     assert ended == ({"07-quality"} if name == "failures-only" else set())
 
 
+@pytest.mark.slow
 def test_declared_contrasts_are_answered_on_the_pages(lab, monkeypatch):
     declared = lab.origin.declared["contrasts"]
     found = pages(lab, monkeypatch)
@@ -166,6 +167,7 @@ def zones():
     return npl.load(npl.recorded().parent / "zones").assign(placement="cross-zone")
 
 
+@pytest.mark.slow
 def test_pairs_of_one_placement_are_a_matrix_of_both_ways(zones, monkeypatch):
     answer = npl.ask(zones, "pairs", "latency_oneway_us")
     assert len(answer.levels) == 6

@@ -75,10 +75,9 @@ FOOTER, HEIGHT = 40, 757
 @pytest.fixture(scope="module")
 def reports(recorded):
     steps = []
-    pdfs = npl.report(
-        recorded, progress=lambda done, every, _: steps.append((done, every))
-    )
-    assert steps[-1] == (len(pdfs), len(pdfs))
+    pdfs = npl.report(recorded, progress=lambda *step: steps.append(step))
+    assert steps[-1][:2] == (len(pdfs), len(pdfs))
+    assert len({name for _, _, name in steps}) > 3
     return {p.stem: p for p in pdfs}
 
 
@@ -128,6 +127,21 @@ def test_the_report_opens_with_verdicts_and_ends_with_its_origin(reports):
         assert words in first
     assert re.search(r"One-waylatency:[\d.]+µsand[\d.]+µs", first)
     assert digest_of(npl.read(npl.recorded()).folder) in "".join(others[-2:])
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        reference.FOLDER / f"{n}.ipynb"
+        for n in notebooks()
+        if re.match(r"0[1-6]|before", n)
+    ],
+    ids=lambda p: p.stem,
+)
+def test_a_notebook_says_first_that_no_network_was_measured(place):
+    """Its reference does, which is compared with what comes out."""
+    first = next(cell.outputs[0] for cell in code(place) if cell.outputs)
+    assert re.search("Emulated hosts|Synthetic data", str(first)), first
 
 
 RAW = r"\d{7,}|\b(?:True|False|NaN|None)\b|run_id|\bobs\.|\d-\d\d-[a-z]"
@@ -212,15 +226,6 @@ def test_every_parameter_takes_a_second_value(name, values, paths):
     assert np.all(names.get("same", True)), "by hand and on page one"
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in notebooks() if re.match(r"0[1-6]|before", n)]
-)
-def test_a_notebook_says_first_that_no_network_was_measured(name):
-    given = reference.OTHERS.get(name, {"experiment": f"{RECORDED}/lab-full"})
-    _, outputs = executed(notebooks()[name], given)
-    assert re.search("Emulated hosts|Synthetic data", str(outputs[0])), outputs[0]
-
-
 # -- what is committed -----------------------------------------------------------------------------
 
 COMMITTED = sorted((REPO / "notebooks").rglob("*.ipynb"))
@@ -271,7 +276,13 @@ LINES = {
 """Each line once, with the recording on which it is tried."""
 
 
-@pytest.mark.parametrize("data", sorted(set(LINES.values())))
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(data, marks=pytest.mark.slow) if data == "lab-full" else data
+        for data in sorted(set(LINES.values()))
+    ],
+)
 def test_what_to_try_next_works_as_typed(data, tmp_path):
     exp = npl.read(shutil.copytree(RECORDED / data, tmp_path / data))
     for line in [line for line, other in LINES.items() if other == data]:
@@ -330,6 +341,8 @@ def test_notebooks_come_out_as_their_references(python, tmp_path):
 # -- the workshop ----------------------------------------------------------------------------------
 
 LESSONS = sorted((REPO / "notebooks" / "workshop").glob("*.ipynb"))
+LONG = ("3-placement", "7-accelerated-networking", "8-tails")
+"""Their solutions take half of the time of all."""
 
 
 @pytest.fixture(scope="module")
@@ -351,7 +364,14 @@ def answered(shell, cell):
     return done.result.title if ".check(" in cell.source else None
 
 
-@pytest.mark.parametrize("place", LESSONS, ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param(place, marks=pytest.mark.slow) if place.stem in LONG else place
+        for place in LESSONS
+    ],
+    ids=lambda place: place.stem,
+)
 def test_a_lesson_waits_for_answers_and_its_solution_holds(
     place, shell, tmp_path, monkeypatch
 ):

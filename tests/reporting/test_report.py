@@ -16,7 +16,6 @@ from netperf_lib.analysis.contents import pages_of_several
 from netperf_lib.analysis.lead import opening
 from netperf_lib.data.layout import experiment_folders
 from netperf_lib.errors import ReportError, UsageError
-from netperf_lib.pipeline import report_to
 from netperf_lib.reporting.execute import (
     Job,
     Notebooks,
@@ -248,26 +247,18 @@ def test_a_pattern_shows_each_experiment_over_its_measurements(tmp_path, monkeyp
     assert sorted(line.partition(" (")[0] for line in lines) == sorted(names)
     assert all("Placement: " in line for line in lines)
     monkeypatch.chdir(tmp_path.parent)  # notebooks are executed elsewhere
-    pdf = npl.report(
-        f"{tmp_path.name}/*", parameters={"name": "lab", "metric": "throughput_bps"}
-    )[-1]
+    (pdf,) = npl.report(
+        f"{tmp_path.name}/*",
+        notebooks=["time"],
+        parameters={"name": "lab", "metric": "throughput_bps"},
+    )
     assert pdf.parent == tmp_path / "reports"
     runs = npl.load([tmp_path / name for name in names[:2]])
     found = npl.analysis.ask_history(runs, "throughput_bps").runs
     assert f"{len(found)} runs from" in text(pdf)
 
 
-def test_what_reports_after_a_measurement_says_how_far_it_is(experiment, tmp_path):
-    steps = []
-    pdf = tmp_path / "report.pdf"
-    report_to(experiment, pdf, lambda *step: steps.append(step))
-    assert pdf.is_file()
-    assert len({name for _, _, name in steps}) > 3
-    done, total, _ = steps[-1]
-    assert done == total
-
-
-@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize("early", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_ctrl_c_ends_a_report_at_once(early, experiment, tmp_path):
     """Also while notebooks get ready; nothing half-made is left."""
     folder = tmp_path / "lab"

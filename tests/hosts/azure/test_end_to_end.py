@@ -103,6 +103,7 @@ def test_the_tutorial_as_it_is_typed(world, tmp_path):
     nothing_is_left(world.cloud, tmp_path / "results")
 
 
+@pytest.mark.slow
 def test_the_az_of_the_fast_tests_answers_as_the_real_one(world, tmp_path):
     """As far as anybody reads it."""
     declared = experiment("a b ppg", "a r cross-region", **world.options())
