@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from netperf_lib.errors import UsageError
 from netperf_lib.experiment.estimate import (
     ASSUMED_BPS,
     OVERHEAD_S,
@@ -133,11 +132,6 @@ def test_rounds_that_cannot_decide_anything_are_named():
     assert [n for n in Preview(plan=schedule(few)).notes() if "at least 6" in n]
     enough = experiment(TCP, pairs=pairs, contrasts=asked, rounds=6)
     assert not [n for n in Preview(plan=schedule(enough)).notes() if "at least" in n]
-
-
-def test_a_seed_below_zero_is_refused():
-    with pytest.raises(UsageError, match="-1"):
-        schedule(experiment(TCP), seed=-1)
 
 
 def test_planning_imports_no_numpy():

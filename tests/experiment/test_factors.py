@@ -2,7 +2,6 @@
 verdict."""
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -199,14 +198,6 @@ def test_levels_have_an_order_and_words():
     for name in FACTORS:
         assert level_words(name, None), name
     assert plain(pd.NA) is plain(float("nan")) is plain(None) is None
-
-
-def test_a_new_factor_is_one_entry(monkeypatch):
-    entry = replace(factor("queues"), kind="integer", words=lambda n: f"{n} queues")
-    monkeypatch.setitem(FACTORS, "queues", entry)
-    assert level_words("queues", 4) == "4 queues"
-    assert sort_levels("queues", [16, 4]) == [4, 16]
-    assert dimensions(["queues"]) == ["queues"]
 
 
 CROSSED = """

@@ -6,6 +6,9 @@ Nothing here was ever run against Azure itself; `make test-azure` does that, wit
 
 import json
 import re
+import signal
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -18,6 +21,7 @@ from netperf_lib.hosts.azure import az as az_module
 from netperf_lib.hosts.azure.failures import AzError
 
 from ...conftest import REPO
+from ...sshd import wait_until
 from . import test_real
 from .cloud import BASE, SUBSCRIPTION, Fault
 from .conftest import PRICES, experiment, nothing_is_left
@@ -55,7 +59,7 @@ def test_every_placement_is_measured_once_and_removed(world, tmp_path):
     assert doubtful <= {"virtual function present and up in the guest"}
 
 
-def npl(world, folder):
+def npl(world, folder, python=None):
     """Return an environment whose `npl` asks the emulator, and waits for nothing."""
     base = world.emulator.base
     pace = (
@@ -63,7 +67,7 @@ def npl(world, folder):
         "az.POLL_S, az.LAG_S, groups.LOOKS_S = 0.2, 0, 0; "
         f"prices.PRICES_URL, prices.ADDRESS_URL = '{base}/prices', '{base}/address'"
     )
-    return program(folder, pace, world.python)
+    return program(folder, pace, python or world.python)
 
 
 @pytest.mark.slow
@@ -159,3 +163,43 @@ def test_nobody_logged_in(world, tmp_path):
     with pytest.raises(AzError, match="nobody is logged in to az; run `az login`"):
         azure.up(experiment(**world.options()), number=1, state=tmp_path)
     assert not world.cloud.groups
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("verb", "moment"),
+    [
+        ("up", "/whatIf"),
+        ("up", "PUT .*/resourceGroups/[^/]*$"),
+        ("up", "PUT .*/deployments/"),
+        ("up", "GET .*/deployments/"),
+        ("up", "/virtualMachines"),
+        ("down", "GET .*/resourceGroups/[^/]*$"),
+        ("down", "DELETE"),
+    ],
+)
+def test_a_real_signal_leaves_nothing_in_silence(
+    world, tmp_path, monkeypatch, verb, moment, number
+):
+    """Sent to a process of its own, once it has made a request."""
+    file = write(experiment("a b ppg", **world.options()), tmp_path)
+    if verb == "down":
+        pipeline.up(file, root=tmp_path / "results")
+        # what is deleted is still there when the signal comes
+        monkeypatch.setattr(world.cloud, "step_s", 2)
+    seen = world.cloud.requests
+    seen.clear()
+    environment = npl(world, tmp_path, sys.executable)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    words = [tmp_path / "bin" / "npl", verb, file.name]
+    with subprocess.Popen(words, cwd=tmp_path, env=environment, **pipes) as process:
+        assert wait_until(lambda: re.search(moment, "\n".join(seen), re.I | re.M), 120)
+        process.send_signal(number)
+        shown, _ = process.communicate(timeout=120)
+    assert process.returncode == 128 + number
+    assert "Traceback" not in shown
+    assert set(world.cloud.groups) <= {"net"} or "may exist and cost money" in shown
+    code, shown = typed(f"npl down {file.name}", tmp_path, npl(world, tmp_path))
+    assert code == 0, shown
+    nothing_is_left(world.cloud, tmp_path)

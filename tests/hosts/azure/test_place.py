@@ -316,17 +316,6 @@ def test_a_resource_that_cannot_be_deleted_yet_is_waited_for(
     assert "is not gone yet" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("verb", ["show", "delete"])
-def test_an_interrupt_says_what_may_cost_money(placed, az, capsys, verb):
-    placed.up()
-    az.before = interrupt_at(az, "group", verb)
-    with pytest.raises(KeyboardInterrupt):
-        azure.down(experiment(), state=placed.state)
-    az.before = lambda *_: None
-    assert "may exist and cost money: run `npl down`" in capsys.readouterr().err
-    placed.remove()
-
-
 # what Azure refuses
 
 FULL = "OverconstrainedZonalAllocationRequest"

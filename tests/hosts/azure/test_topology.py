@@ -14,7 +14,6 @@ from netperf_lib.hosts import options as checked
 from netperf_lib.hosts.azure import template
 from netperf_lib.hosts.azure.topology import alternatives
 
-from ...conftest import REPO
 from .conftest import experiment
 
 GROUP = "/subscriptions/s/resourceGroups/net/providers/Microsoft.Network"
@@ -153,14 +152,6 @@ def test_the_script_of_the_first_start_waits_for_apt():
     assert calls
     # a daily job of apt that runs is waited for
     assert all("-o DPkg::Lock::Timeout=600" in call for call in calls)
-
-
-def test_two_hosts_behind_a_bastion_have_a_port_each():
-    """Both hosts of a pair are reached at once."""
-    text = (REPO / "docs" / "how-to" / "azure.md").read_text("utf-8")
-    tunnels = re.findall(r"bastion tunnel.*--port (\d+).*nc 127.0.0.1 (\d+);", text)
-    assert len({port for port, _ in tunnels}) == len(tunnels) > 1
-    assert all(port == used for port, used in tunnels)
 
 
 def test_secrets_are_secure_parameters():
