@@ -15,6 +15,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from statistics import fmean
 
 from ..errors import UsageError
 from .interface import Commands
@@ -26,6 +27,7 @@ from .iperf_rows import (
     complete_streams,
     connections,
     read_rows,
+    row_pattern,
     take_loss,
     take_path,
     take_rate,
@@ -34,7 +36,7 @@ from .iperf_rows import (
 from .options import Option, arguments, bits_per_second, checked, levels
 from .parsed import ParsedRun
 from .request import Request
-from .shared import Contradictory, Damaged, added, fill_run, line_start, or_above
+from .shared import Contradictory, Damaged, added, fill_run, found, line_start, or_above
 
 NAME = "iperf2"
 PACKAGE = "iperf"
@@ -193,10 +195,7 @@ def _last_row(text: str, start: int, end: int) -> re.Match[str] | None:
 
 def read(text: str) -> list[ParsedRun]:
     """Read the test of one program."""
-    form = ""
-    for option, words in _NOT_READ.items():
-        if any(map(text.__contains__, words)):
-            form = form or option
+    form = next((option for mark, option in _NOT_READ.items() if mark in text), "")
     if all(mark in text for mark in MARKS[:2]):
         form = "-d or -r"
     if _CSV.match(text):
@@ -214,21 +213,24 @@ def read(text: str) -> list[ParsedRun]:
 # --- one test ------------------------------------------------------------------------------------
 
 _NOT_READ = {
-    "--full-duplex": ("(full-duplex)", "[FD"),
-    "--bounceback": ("(bb ", "BB cnt", "bounceback"),
-    "--isochronous": ("(isoch)", "isochronous", "Frames"),
-    "--burst-size": ("Burst (start-end)",),
-    "--connect-only": ("three-way-handshake (3WHS) only",),
+    "(full-duplex)": "--full-duplex",
+    "[FD": "--full-duplex",
+    "(bb ": "--bounceback",
+    "BB cnt": "--bounceback",
+    "bounceback": "--bounceback",
+    "(isoch)": "--isochronous",
+    "isochronous": "--isochronous",
+    "Frames": "--isochronous",
+    "Burst (start-end)": "--burst-size",
+    "three-way-handshake (3WHS) only": "--connect-only",
 }
-"""Options with what their logs show."""
+"""What a log shows of an option with which it is not read."""
 _ERROR = re.compile(
     r"^(?!.*/sec).{0,60}?((?:tcp |udp )?connect failed: .+|unable to connect.*|iperf: .+"
     r"|(?:listener )?bind failed: .+|(?:write|read|recv|accept|getsockopt|setsockopt)\w* failed: .+"
     r"|(?<![^\s>])(?<!, )error: .+|WARNING: did not receive ack of last datagram.*)",
     re.MULTILINE,
 )
-_COMPLAINTS = ("failed: ", "unable to connect", "iperf: ", "error: ", "WARNING: ")
-"""An error has one of these."""
 _NOT_FATAL = ("listener", "recvack failed", "WARNING")
 """Messages after which the test goes on: a port that is taken, a server that is silent."""
 _BANNER = re.compile(
@@ -240,31 +242,22 @@ _BUFFER = re.compile(
 _MESSAGE = re.compile(r"(?:Write buffer size|Sending|Receiving):? (\d+) [Bb]yte")
 _REPORT = re.compile(r"Server Report:.*\n")
 _SENT = re.compile(r"\[\s*\*?([^\]]+?)\s*\] Sent (\d+) datagrams\s*$", re.MULTILINE)
-_FOUR = r"-?\d+(?:\.\d+)?(?:/\s*-?\d+(?:\.\d+)?){3} ms"
-_FORMS = tuple(
-    map(
-        re.compile,
-        (
-            r"\s*$",
-            # since 2.2 windows are also printed in packets; --histograms adds times of writes
-            (
-                r"\s+(?P<writes>\d+)/\d+\s+(?P<retransmits>-?\d+)"
-                r"(?:\s+(?:\d+[KM](?:\(\d+\))?/)?(?P<cwnd>-?\d+)(?P<unit>[KM])(?:\(\d+\))?"
-                r"(?:/(?P<rtt>\d+)(?:\(\d+\))? us(?:\s+(?:\d+(?:\.\d+)?|inf|NAN)"
-                r"(?:\s+[\d.]+(?:/[\d.]+){3} ms \(\d+\))?)?)?)?\s*$"
-            ),
-            rf"{LOSS}(?:\s+(?:{_FOUR}|-/-/-/- ms)(?:\s+-?\d+ pps.*)?)?\s*$",
-            # of a UDP client, of the sum of UDP, of servers
-            r"\s+(?P<writes>\d+)/\d+(?:/\d+)?\s+-?\d+ pps\s*$",
-            r"\s+-?\d+/\s*-?\d+\s+\(-?(?:[\d.]+(?:e-\d+)?|nan|inf)%\)\s*$",
-            rf"\s+{_FOUR} \(\d+/\d+\)(?:\s.*)?$",
-            r"\s+(?P<reads>\d+)(?:=|\s+)\d+(?::\d+){7}\s*$",
-        ),
-    )
+_FOUR = r"-?\d+(?:\.\d+)?(?:/ *-?\d+(?:\.\d+)?){3} ms"
+_ROWS = row_pattern(
+    r" +(?P<writes>\d+)/\d+(?:"
+    # since 2.2 windows are also printed in packets; --histograms adds times of writes
+    r" +(?P<retransmits>-?\d+)"
+    r"(?: +(?:\d+[KM](?:\(\d+\))?/)?(?P<cwnd>-?\d+)(?P<unit>[KM])(?:\(\d+\))?"
+    r"(?:/(?P<rtt>\d+)(?:\(\d+\))? us(?: +(?:\d+(?:\.\d+)?|inf|NAN)"
+    r"(?: +[\d.]+(?:/[\d.]+){3} ms \(\d+\))?)?)?)?(?P<of_client>)"
+    r"|(?:/\d+)? +-?\d+ pps(?P<of_udp>))"
+    rf"|{LOSS}(?: +(?:{_FOUR}|-/-/-/- ms)(?: +-?\d+ pps.*)?)?(?P<of_loss>)"
+    r"| +(?P<reads>\d+)(?:=| +)\d+(?::\d+){7}"
+    # of the sum of UDP, of servers
+    r"| +-?\d+/ *-?\d+ +\(-?(?:[\d.]+(?:e-\d+)?|nan|inf)%\)"
+    rf"| +{_FOUR} \(\d+/\d+\)(?: .*)?|"
 )
-"""What may follow the rate in a row."""
-
-
+"""The last name that a row matches is that of its form."""
 _CONNECT = re.compile(r"\[\s*([^\]]+?)\s*\] local .*\(ct=(\d+\.\d+) ms\)")
 _CONNECTS = re.compile(
     r"final connect times \(min/avg/max/stdev\) = [\d.]+/([\d.]+)/\S+ ms"
@@ -277,6 +270,8 @@ class _Log:
     """What the lines of one test say."""
 
     text: str
+    words: str
+    """The text without its rows."""
     banners: list[tuple[str, str, str]]
     """Server, protocol and port."""
     direction: str
@@ -290,44 +285,43 @@ class _Log:
 
 
 def _log(text: str) -> _Log:
-    direction = "forward"
-    if re.search(r"\(reverse\)|\[ *\*", text):
-        direction = "reverse"
     own, *others = _REPORT.split(text)
-    rows, damage = read_rows(own, _FORMS)
+    rows, words, damage = read_rows(own, _ROWS)
     reports: dict[str, Row] = {}
     for part in others:
         # the report is the row below the words
-        more, wrong = read_rows(part, _FORMS)
+        more, rest, wrong = read_rows(part, _ROWS)
+        words += f"\n{rest}"
         damage = damage or wrong
         reports |= {row.name: row for row in more[:1]}
         rows += more[1:]
+    direction = "forward"
+    if re.search(r"\(reverse\)|\[ *\*", text):
+        direction = "reverse"
     streams: dict[str, list[Row]] = {}
     for row in rows:
         row.direction = direction
         if row.stream != -1:
             streams.setdefault(row.name, []).append(row)
-    banners, sent = _BANNER.findall(text), dict(_SENT.findall(text))
-    return _Log(text, banners, direction, rows, streams, reports, sent, damage)
+    banners, sent = _BANNER.findall(words), dict(_SENT.findall(words))
+    return _Log(text, words, banners, direction, rows, streams, reports, sent, damage)
 
 
 def _fill(run: ParsedRun, log: _Log) -> None:
     host, protocol, port = (log.banners or [("", "", "")])[-1]
-    datagrams = any("lost" in row.details for row in log.rows)
+    datagrams = any(row.match["lost"] for row in log.rows)
     if log.streams or port:
         run.test = "udp" if datagrams or protocol == "UDP" else "tcp"
     run.parameters["server"] = host or None
-    if m := _BUFFER.search(log.text):
+    if m := _BUFFER.search(log.words):
         size = float(m[3] or m[1]) * BYTES[m[4] or m[2]]
         run.parameters["tcp_buffer_bytes"] = int(size)
-    if m := _MESSAGE.search(log.text):
+    if m := _MESSAGE.search(log.words):
         run.parameters["message_bytes"] = int(m[1])
     if log.streams:
         run.parameters |= {"protocol": run.test, "streams": len(log.streams)}
         run.parameters["direction"] = log.direction
-    errors: list[str] = []
-    if any(map(log.text.__contains__, _COMPLAINTS)):
-        errors += map(str.strip, _ERROR.findall(log.text))
+    errors = list(map(str.strip, _ERROR.findall(log.words)))
     if fatal := [error for error in errors if not error.startswith(_NOT_FATAL)]:
         raise Damaged("; ".join(fatal))
     run.warnings += [error for error in errors if not error.startswith("WARNING")]
@@ -354,7 +348,7 @@ def _result(run: ParsedRun, log: _Log) -> None:
     # a TCP client knows what it sends, and with -R what it receives
     receives = serving == (log.direction == "forward")
     foreign = "writes" if receives else "reads"
-    if any(foreign in row.details for row in totals):
+    if any(row.match[foreign] for row in totals):
         raise Damaged("rows of the other direction: a line is damaged")
     # the sum of a server that sends (2.1) is not that of its rows
     whole = total_of(run, totals if log.direction == "reverse" else [*sums, *totals])
@@ -380,26 +374,24 @@ def _result(run: ParsedRun, log: _Log) -> None:
             "or the clock was stepped"
         )
     if run.test == "udp" and receives:
-        take_loss(run, log.text, totals)
+        take_loss(run, log.words, totals)
     elif run.test == "udp" and not serving:
         _reports(run, log, totals)
-    timed = any(row.end_s == int(row.end_s) or "rtt" in row.details for row in totals)
+    timed = any(row.end_s == int(row.end_s) or row.match["retransmits"] for row in totals)
     if timed and alone and not intervals:
         run.warnings.append(
             "each stream has one row: the result, or the first interval of a log that was cut"
         )
-    connects = dict(_CONNECT.findall(log.text))
-    if printed := _CONNECTS.search(log.text):
-        run.metrics["connect_us"] = 1e3 * float(printed[1])
-    elif len(connects) == len(totals):
-        run.metrics["connect_us"] = (
-            1e3 * sum(map(float, connects.values())) / len(connects)
-        )
+    connects = dict(_CONNECT.findall(log.words))
+    if mean := found(_CONNECTS, log.words):
+        connects = dict.fromkeys(log.streams, mean)
+    if len(connects) == len(totals):
+        run.metrics["connect_us"] = 1e3 * fmean(map(float, connects.values()))
 
 
 def _is_server(log: _Log) -> bool:
     """Return whether the log is the server's; refuse lines that are not of one test."""
-    ends = connections(log.text)
+    ends = connections(log.words)
     _, protocols, ports = map(set, zip(*(log.banners or [("", "", "5001")]), strict=True))
     hosts, here, there = set(), set(), set()
     for host, port, _, peer in ends.values():
@@ -432,7 +424,7 @@ def _totals(streams: dict[str, list[Row]], *, alone: bool) -> list[Row]:
     for rows in streams.values():
         first, total = rows[0], rows[-1]
         totals.append(total)
-        if any(row.details.keys() != first.details.keys() for row in rows):
+        if any(row.match.lastgroup != first.match.lastgroup for row in rows):
             raise Damaged(f"a row is cut short: {total.text!r}")
         single = alone and len(rows) == 1
         if total.start_s > 0 or (single and _is_interval(total)):
@@ -447,7 +439,7 @@ def _is_interval(row: Row) -> bool:
 
     These end on the clock of ``-i``.
     """
-    digits = row.text.partition(" sec")[0].rpartition(".")[2].strip()
+    digits = row.match["finish"].partition(".")[2]
     return digits.endswith("000") or (len(digits) < 4 and row.end_s <= 1)
 
 
@@ -464,7 +456,7 @@ def _reports(run: ParsedRun, log: _Log, totals: list[Row]) -> None:
     sent = 0
     if log.sent.keys() >= log.streams.keys():
         sent = 2 + sum(int(log.sent[row.name]) for row in totals)
-    take_loss(run, log.text, views, sent=sent)
+    take_loss(run, log.words, views, sent=sent)
     size = here = there = 0.0
     for whole, row in zip(totals, views, strict=True):
         if row.size.value > 1.1 * whole.size.value:

@@ -27,17 +27,14 @@ from .shared import (
     rate_fits,
 )
 
-_ROW = re.compile(
-    # a blank is one or a tab; no row reaches into the next line
-    (
-        r"\[(?: *\*?([^\]\[\n]{1,40}?) *\](?:\[([TR]X-[CS])\])? *"
-        r"(\d+\.\d+) *- *(\d+\.\d+) +sec +FIGURE +([KMGT]?)Bytes"
-        r" +FIGURE +([KMGT]?(?:bits|Bytes))/sec(.*)"
-        # what begins like a row
-        r"|[^\]\[\n]{1,40}\](?:\[.X-.\])? *\d+\.\d* *-(?!.*(?:PDF|out-of-order)).*)"
-    )
-    .replace(" ", "[ \t]")
-    .replace("FIGURE", r"(-?nan|-?inf|\d+(?:\.\d+)?)")
+_NUMBER = r"-?nan|-?inf|\d+(?:\.\d+)?"
+_ROW = (
+    rf"\[(?: *\*?(?P<name>[^\]\[\n]{{1,40}}?) *\](?:\[(?P<role>[TR]X-[CS])\])? *"
+    rf"(?P<start>\d+\.\d+) *- *(?P<finish>\d+\.\d+) +sec"
+    rf" +(?P<size>{_NUMBER}) +(?P<prefix>[KMGT]?)Bytes +(?P<rate>{_NUMBER})"
+    r" +(?P<per>[KMGT]?(?:bits|Bytes))/sec(?:DETAILS) *$"
+    # what begins like a row
+    r"|[^\]\[\n]{1,40}\](?:\[.X-.\])? *\d+\.\d* *-(?!.*(?:PDF|out-of-order)).*)"
 )
 _DISORDER = re.compile(
     r"\[\s*\*?([^\]]+?)\s*\] .*?sec\s+(\d+) datagrams received out-of-order"
@@ -56,7 +53,7 @@ _RATES = {f"{prefix}bits": 1000**power for power, prefix in enumerate(BYTES)} | 
     for prefix, size in BYTES.items()
 }
 LOSS = (
-    r"\s+(?P<jitter>\d+(?:\.\d+)?) ms\s+(?P<lost>-?\d+)/\s*(?P<total>-?\d+)\s+"
+    r" +(?P<jitter>\d+(?:\.\d+)?) ms +(?P<lost>-?\d+)/ *(?P<total>-?\d+) +"
     r"\((?P<percent>-?\d+(?:\.\d+)?(?:e[-+]?\d+)?|-?nan|-?inf)%\)"
 )
 """Jitter, lost datagrams, all datagrams, and the share, as both programs print them.
@@ -69,11 +66,12 @@ More received than sent is printed as a loss of 2^64 - n and a negative share.
 class Row:
     """One row, in the library's units."""
 
+    match: re.Match[str]
+    """The row as printed, by the names of its parts."""
     name: str
     """The stream as printed."""
     stream: int
     """Its number; -1 is the sum of all."""
-    role: str | None
     start_s: float
     end_s: float
     length_s: float
@@ -81,9 +79,6 @@ class Row:
     """Bytes."""
     rate_bps: float | None
     """None if it is printed as nan or inf."""
-    text: str
-    details: Mapping[str, str | None]
-    """What the program prints after the rate, by the names in its forms."""
     retransmits_count: float | None
     rtt_loaded_us: int | None
     cwnd_bytes: float | None
@@ -91,61 +86,77 @@ class Row:
     omitted: bool = False
 
     @property
+    def text(self) -> str:
+        """The row as printed."""
+        return self.match[0].rstrip()
+
+    @property
     def throughput_bps(self) -> float | None:
         """The rate; None over no time, where it is meaningless."""
         return self.rate_bps if self.length_s else None
 
 
-Forms = tuple[re.Pattern[str], ...]
-"""What a program prints after the rate: loss, `retransmits`, `rtt`, `cwnd` and its `unit`."""
-Details = tuple[Mapping[str, str | None], int | None, int | None, float | None]
-"""All of it by name; retransmits, round trip and congestion window as numbers."""
+def row_pattern(details: str) -> re.Pattern[str]:
+    """Return the pattern of the rows of a program, which prints `details` after the rate.
+
+    A blank is one or a tab; no row reaches into the next line. `details` name loss (`LOSS`),
+    ``retransmits``, ``cwnd`` and its ``unit``, and ``rtt``; a group that a program never prints is
+    empty.
+    """
+    pattern = _ROW.replace("DETAILS", details).replace(" ", "[ \t]")
+    return re.compile(pattern, re.MULTILINE)
 
 
-def read_rows(text: str, forms: Forms) -> tuple[list[Row], Damaged | None]:
-    """Return the rows of a text, and the first damage: a row is cut, or contradicts itself."""
+def read_rows(
+    text: str, pattern: re.Pattern[str]
+) -> tuple[list[Row], str, Damaged | None]:
+    """Return the rows of a text, all else, and the first damage.
+
+    A row is damaged if it is cut, or contradicts itself.
+    """
     rows: list[Row] = []
-    damage = None
-    for m in _ROW.finditer(text):
+    others: list[str] = []
+    damage, last = None, 0
+    for m in pattern.finditer(text):
         try:
-            rows.append(_row(m, forms))
+            rows.append(_row(m))
         except Damaged as error:
             damage = damage or error
-    return rows, damage
+            continue
+        others.append(text[last : m.start()])
+        last = m.end() + 1
+    others.append(text[last:])
+    return rows, "".join(others), damage
 
 
-def _row(m: re.Match[str], forms: Forms) -> Row:
-    name, role, begin, finish, *transfer, figures = m.groups()
-    details = _details(figures, forms) if name else None
-    text = m[0].rstrip()
-    if details is None:
+_PATH = ("retransmits", "cwnd", "unit", "rtt")
+
+
+def _row(m: re.Match[str]) -> Row:
+    name, _, begin, finish, *transfer = m.groups()[:8]
+    if name is None:
+        text = m[0].rstrip()
         raise Damaged(f"a row is damaged, cut short or of an unknown form: {text!r}")
     start, end = float(begin), float(finish)
     length = end - start
     size, rate = _transfer(*transfer, length, half_unit(begin) + half_unit(finish))
     if size is None:
+        text = m[0].rstrip()
         raise Contradictory(f"the bytes of a row contradict its rate: {text!r}")
-    return Row(name, _stream(name), role, start, end, length, size, rate, text, *details)
+    resent, cwnd, unit, rtt = m.group(*_PATH)
+    window = max(float(cwnd or 0) * BYTES[unit or ""], 0) or None
+    trip = int(rtt or 0) or None
+    stream = _stream(name)
+    return Row(
+        m, name, stream, start, end, length, size, rate, counter(resent), trip, window
+    )
 
 
-@lru_cache(1 << 14)
+@lru_cache
 def _stream(name: str) -> int:
-    return -1 if name.startswith("SUM") else int(re.sub(r"\D", "", name) or 0)
-
-
-@lru_cache(1 << 14)
-def _details(figures: str, forms: Forms) -> Details | None:
-    """Return what follows the rate; None if the program does not print it."""
-    for form in forms:
-        if m := form.match(figures):
-            break
-    else:
-        return None
-    words = m.groupdict()
-    window = float(words.get("cwnd") or 0) * BYTES[words.get("unit") or ""]
-    rtt = int(words.get("rtt") or 0)
-    resent = counter(words.get("retransmits"))
-    return words, resent, rtt or None, max(window, 0) or None
+    if name.startswith("SUM"):
+        return -1
+    return int(re.sub(r"\D", "", name) or 0)
 
 
 @lru_cache(1 << 14)
@@ -185,13 +196,14 @@ _COLUMNS = (
 
 def columns(rows: Sequence[Row]) -> Columns:
     """Return the table of intervals; a direction's only stream is also its sum."""
+    if not rows:
+        return {}
     table: dict[str, list[Any]] = {}
     for name in _COLUMNS:
         table[name] = list(map(attrgetter(name), rows))
-    ways = {*table["direction"]}
-    streams = {(row.direction, row.stream) for row in rows}
-    if not rows or -1 in table["stream"] or len(streams) > len(ways):
-        return table if rows else {}
+    streams = {*zip(table["direction"], table["stream"], strict=True)}
+    if -1 in table["stream"] or len(streams) > len({*table["direction"]}):
+        return table
     unknown: list[Any] = [None] * len(rows)
     sums = {"rtt_loaded_us": unknown, "cwnd_bytes": unknown, "stream": [-1] * len(rows)}
     for name, cells in table.items():
@@ -341,13 +353,13 @@ def take_path(
 
 def _datagrams(rows: Sequence[Row]) -> tuple[float | None, float | None]:
     """Return how many are lost, and how many there are; None where a counter was never set."""
-    lost = added(counter(row.details["lost"]) for row in rows)
-    return lost, added(counter(row.details["total"]) for row in rows)
+    lost = added(counter(row.match["lost"]) for row in rows)
+    return lost, added(counter(row.match["total"]) for row in rows)
 
 
 def _check_share(row: Row, sent: int) -> None:
     """Refuse a share of datagrams that is not that of the counts, or of what was `sent`."""
-    words = row.details
+    words = row.match
     lost, share = float(words["lost"] or 0), float(words["percent"] or 0)
     counts = {int(words["total"] or 0), sent} - {0}
     for count in counts:
@@ -364,7 +376,7 @@ def take_loss(
     total, streams = split_sum(told)
     rows = [total] if total else streams
     for row in (*rows, *streams):
-        if row.details.get("jitter") is None:
+        if row.match["jitter"] is None:
             raise Damaged(
                 f"a row has no loss: the log is cut short or damaged: {row.text!r}"
             )
@@ -378,7 +390,7 @@ def take_loss(
         _check_share(row, sent if row is total else 0)
     if streams and _datagrams(streams) != (lost, count):
         raise Contradictory("the datagrams contradict those of the streams")
-    jitter = sum(1e3 * float(row.details["jitter"] or 0) for row in rows) / len(rows)
+    jitter = sum(1e3 * float(row.match["jitter"] or 0) for row in rows) / len(rows)
     if (lost or 0) > count or jitter > 1e6 * rows[0].length_s:
         raise Contradictory(
             f"{lost} of {count} lost, jitter of {jitter:g} us: impossible"

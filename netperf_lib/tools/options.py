@@ -126,12 +126,12 @@ def levels(
     request: Request, *, streams: str = "", buffer: str = "", message: str = ""
 ) -> list[str]:
     """Return the tool's arguments for the levels of a request, with the given flags."""
-    given = {
-        streams: request.streams if request.streams > 1 else None,
-        buffer: request.tcp_buffer_bytes,
-        message: request.message_bytes,
-    }
-    pairs = [
-        (flag, str(level)) for flag, level in given.items() if flag and level is not None
-    ]
-    return [word for pair in pairs for word in pair]
+    given: dict[str, int | None] = {}
+    if request.streams > 1:
+        given[streams] = request.streams
+    given |= {buffer: request.tcp_buffer_bytes, message: request.message_bytes}
+    words: list[str] = []
+    for flag, level in given.items():
+        if flag and level is not None:
+            words += [flag, str(level)]
+    return words

@@ -23,7 +23,7 @@ from .surroundings import (
 )
 
 _NAMES = (
-    re.compile(r"\bcookie\"?:\s*\"?([\w.-]{20,})", re.IGNORECASE),
+    re.compile(r"ookie(?<=\b[Cc]ookie)\"?:\s*\"?([\w.-]{20,})"),
     re.compile(r'"local_port":\s*(\d+)[^{}]*\}(?s:.){,2000}?"timesecs":\s*(\d+)'),
 )
 """What the two ends call a run: its cookie; else its port and its start."""
@@ -149,9 +149,7 @@ def _runs(text: str, readers: Iterable[Reader]) -> list[ParsedRun]:
     claims: dict[int, Reader] = {}
     for reader in readers:
         if any(mark in text for mark in reader.MARKS):
-            claims |= {
-                start: reader for start in reader.find_runs(text) if start not in claims
-            }
+            claims = dict.fromkeys(reader.find_runs(text), reader) | claims
     starts = sorted(claims)
     runs: list[ParsedRun] = []
     seen: dict[str, int] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from .parsed import ParsedRun
@@ -121,7 +120,6 @@ class Figure(NamedTuple):
     half: float = 0.0
 
     @classmethod
-    @lru_cache(1 << 14)
     def printed(cls, text: str, factor: float = 1.0) -> Figure:
         """Read a printed number whose unit is `factor`."""
         return cls(float(text) * factor, half_unit(text) * factor)
@@ -140,6 +138,9 @@ def rate_fits(
     if length <= half:
         return True
     moved = 8 * size.value / length
-    off = moved * (size.half / max(*size, 1e-9) + half / (length - half))
+    apart = abs(moved - rate.value)
     slack = relative * max(moved, rate.value)
-    return abs(moved - rate.value) <= 1.02 * (off + rate.half) + slack
+    if apart <= slack:
+        return True
+    off = moved * (size.half / max(*size, 1e-9) + half / (length - half))
+    return apart <= 1.02 * (off + rate.half) + slack

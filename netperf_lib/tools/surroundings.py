@@ -107,14 +107,12 @@ def foreign(text: str) -> str:
         return "it is JSON that iperf3 did not print"
     if "=3D" in head:
         return _MAIL
-    before = [m[1] for m in _PREFIXED.finditer(head)]
-    marked = [
-        words
-        for words in before
-        if words.strip()
-        and not words.endswith(_OWN_ENDS)
-        and not words.lstrip().startswith("{")
-    ]
+    before = _PREFIXED.findall(head)
+    marked = []
+    for words in before:
+        own = words.endswith(_OWN_ENDS) or words.lstrip().startswith("{")
+        if words.strip() and not own:
+            marked.append(words)
     if len(marked) > 0.5 * len(before):
         common = Counter(marked).most_common(1)[0][0]
         return f"another program began its lines, such as with {common[:40]!r}"

@@ -30,18 +30,14 @@ from netperf_lib.experiment import model  # noqa: F401
 from tests.tools import golden
 
 PACKAGE = Path(__file__).parents[2] / "netperf_lib"
-OPPOSITE = {
-    ast.Lt: ">=",
-    ast.LtE: ">",
-    ast.Gt: "<=",
-    ast.GtE: "<",
-    ast.Eq: "!=",
-    ast.NotEq: "==",
-    ast.In: "not in",
-    ast.NotIn: "in",
-    ast.Is: "is not",
-    ast.IsNot: "is",
-}
+PAIRS = (
+    (ast.Lt, ast.GtE),
+    (ast.Gt, ast.LtE),
+    (ast.Eq, ast.NotEq),
+    (ast.In, ast.NotIn),
+    (ast.Is, ast.IsNot),
+)
+OPPOSITE = {a: b for pair in PAIRS for a, b in (pair, pair[::-1])}
 TESTS = ["tests/tools", "tests/data/test_logs.py", "--ignore=tests/tools/test_golden.py"]
 TESTS += [
     "--ignore=tests/tools/test_conformance.py",
@@ -58,124 +54,67 @@ SECONDS = 120
 
 @dataclass(frozen=True)
 class Change:
-    """Replace the text between two offsets of a file."""
+    """Change one of the `places` of a file."""
 
     path: str
-    start: int
-    end: int
-    new: str
-    line: int
+    place: int
 
-    def apply(self, source):
-        return source[: self.start] + self.new + source[self.end :]
-
-
-def changed_line(change):
-    source = (PACKAGE / change.path).read_text("utf-8")
-    return change.apply(source).split("\n")[change.line - 1].strip()
-
-
-def changes(path):
-    """Every change of a file; texts that only people read (docstrings, annotations) are left
-    out."""
-    source = path.read_text("utf-8")
-    starts = [0]
-    for line in source.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line.encode()))
-    data = source.encode()
-
-    def offset(line, column):
-        return len(data[: starts[line - 1] + column].decode())
-
-    name = str(path.relative_to(PACKAGE))
-    tree = ast.parse(source)
-    calls = (
-        n
-        for n in ast.walk(tree)
-        if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)
-    )
-    to_strip = {
-        id(text)
-        for call in calls
-        if "strip" in ast.unparse(call.func)
-        for text in call.args
-    }
-    for node in walk(tree):
-        if (
-            isinstance(node, ast.Constant)
-            and node.end_lineno == node.lineno
-            and node.end_col_offset is not None
-        ):
-            at, to = (
-                offset(node.lineno, node.col_offset),
-                offset(node.lineno, node.end_col_offset),
-            )
-            old = source[at:to]
-            if isinstance(node.value, int | float) and not isinstance(node.value, bool):
-                other = node.value + 1 if abs(node.value) < 100 else 2 * node.value
-                yield Change(name, at, to, repr(other), node.lineno)
-            elif (
-                type(node.value) is str
-                and old[-1:] in "'\""
-                and len(old) > 2
-                and not old.endswith(('"""', "'''"))
-            ):
-                # of characters to strip, one fewer
-                last = (1 + (old[-3] == "\\")) if id(node) in to_strip else 0
-                other = "" if last else "~"
-                yield Change(name, to - 1 - last, to - 1, other, node.lineno)
-        if isinstance(node, ast.Compare) and len(node.ops) == 1:
-            left, right = node.left, node.comparators[0]
-            if (
-                left.end_lineno
-                and left.end_col_offset is not None
-                and left.end_lineno == right.lineno
-            ):
-                at, to = (
-                    offset(left.end_lineno, left.end_col_offset),
-                    offset(right.lineno, right.col_offset),
-                )
-                gap = source[at:to]
-                before, after = (
-                    gap[: len(gap) - len(gap.lstrip(" )"))],
-                    gap[len(gap.rstrip(" (")) :],
-                )
-                yield Change(
-                    name,
-                    at,
-                    to,
-                    f"{before}{OPPOSITE[type(node.ops[0])]}{after}",
-                    node.lineno,
-                )
+    def tree(self):
+        """Return the changed syntax tree, and the changed node."""
+        tree = ast.parse((PACKAGE / self.path).read_text("utf-8"))
+        node = list(places(tree))[self.place]
+        if isinstance(node, ast.Compare):
+            node.ops = [OPPOSITE[type(node.ops[0])]()]
+        elif isinstance(node.value, str):
+            # of characters to strip, one fewer
+            node.value = node.value[:-1] if hasattr(node, "strips") else f"{node.value}~"
+        else:
+            node.value = node.value + 1 if abs(node.value) < 100 else 2 * node.value
+        return tree, node
 
 
-def walk(node):
-    """All nodes but docstrings, annotations and the parts of formatted texts."""
-    yield node
+def can_change(node):
+    """Return whether a node is a number or a text of one line, or a comparison of two things."""
+    if isinstance(node, ast.Compare):
+        return len(node.ops) == 1
+    if not isinstance(node, ast.Constant) or node.lineno != node.end_lineno:
+        return False
+    return type(node.value) in (int, float, str) and node.value != ""
+
+
+def places(node):
+    """Yield every node that can be changed.
+
+    Texts that only people read are left out: docstrings, annotations, parts of formatted texts.
+    """
+    if can_change(node):
+        yield node
+    if isinstance(node, ast.Call) and "strip" in ast.unparse(node.func):
+        for argument in node.args:
+            argument.strips = True
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns") or isinstance(node, ast.JoinedStr):
             continue
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             continue
-        if (
-            isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Literal"
-        ):  # a type, which mypy checks
+        if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Literal":
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant):
                 continue
             if isinstance(child, ast.AST):
-                yield from walk(child)
+                yield from places(child)
 
 
 class Loader(importlib.abc.Loader):
-    """Loads the changed source under the name of the module."""
+    """Loads a changed syntax tree under the name of the module."""
 
-    def __init__(self, source, path):
-        self._source, self._path = source, path
+    def __init__(self, tree, path):
+        self._tree, self._path = tree, path
 
     def exec_module(self, module):
-        exec(compile(self._source, str(self._path), "exec"), module.__dict__)
+        tree = ast.fix_missing_locations(self._tree)
+        exec(compile(tree, str(self._path), "exec"), module.__dict__)
 
 
 class Finder(importlib.abc.MetaPathFinder):
@@ -186,13 +125,13 @@ class Finder(importlib.abc.MetaPathFinder):
         self._name = "netperf_lib." + change.path.removesuffix(".py").removesuffix(
             "/__init__"
         ).replace("/", ".")
-        self._source = change.apply(self._path.read_text("utf-8"))
+        self._tree, _ = change.tree()
 
     def find_spec(self, name, path, target=None):
         if name != self._name:
             return None
         inside = [str(self._path.parent)] if self._path.name == "__init__.py" else None
-        loader = Loader(self._source, self._path)
+        loader = Loader(self._tree, self._path)
         return importlib.util.spec_from_file_location(
             name, self._path, loader=loader, submodule_search_locations=inside
         )
@@ -278,11 +217,16 @@ def shown(change):
 
 def stratified(size, rng):
     """Draw changes, the same share of every file."""
-    files = [list(changes(path)) for path in sorted((PACKAGE / "tools").rglob("*.py"))]
-    total = sum(map(len, files))
-    return [
-        c for every in files for c in rng.sample(every, round(size * len(every) / total))
-    ]
+    files = {}
+    for path in sorted((PACKAGE / "tools").rglob("*.py")):
+        count = len(list(places(ast.parse(path.read_text("utf-8")))))
+        files[str(path.relative_to(PACKAGE))] = range(count)
+    total = sum(map(len, files.values()))
+    drawn = []
+    for path, every in files.items():
+        sample = rng.sample(every, round(size * len(every) / total))
+        drawn += [Change(path, place) for place in sample]
+    return drawn
 
 
 def main():
@@ -300,7 +244,8 @@ def main():
     for i, change in enumerate(chosen, 1):
         if not shown(change):
             survivors += 1
-            print(f"{i} {change.path}:{change.line}: {changed_line(change)}", flush=True)
+            _, node = change.tree()
+            print(f"{i} {change.path}:{node.lineno}: {ast.unparse(node)}", flush=True)
     print(f"{len(chosen) - survivors} of {len(chosen)} changes turn a test red")
 
 

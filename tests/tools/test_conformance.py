@@ -201,44 +201,6 @@ def wrong(document, run):  # noqa: C901
     return found
 
 
-def test_the_documentation_says_how_far_the_counters_are_off():
-    unsent, trips = [], []
-    for document in DOCUMENTS:
-        good = [run for run in parse(document) if run.status == "ok"]
-        command, truth = document["command"], document["truth"]
-        if (
-            len(good) != 1
-            or document["event"]
-            or NOT_READ.search(command)
-            or document["tool"] not in ("iperf2", "iperf3")
-        ):
-            continue
-        m, way = good[0].metrics, good[0].parameters.get("direction")
-        sent = m.get("sent_bytes")
-        if sent is not None and way and not document["udp"] and "-O 1" not in command:
-            passed = payload(document, "reverse" if way == "reverse" else "forward")
-            unsent.append((sent - passed, sent))
-        both = re.search(r"--bidir|-d |-r |--full-duplex", command)
-        if (
-            (rtt := m.get("rtt_loaded_us"))
-            and "rtt_us" in truth
-            and "-t 2" in command
-            and not both
-            and way
-        ):
-            trips.append((rtt / truth["rtt_us"][0], rtt / truth["rtt_us"][1]))
-    most, of = max(unsent)
-    *_, second, first = sorted(high for _, high in trips)
-    page = golden.ROOT.parents[1].joinpath("docs/reference/logs.md").read_text("utf-8")
-    assert (
-        f"{sorted(unsent)[-len(unsent) // 20][0] / 1e6:.2f} MB in one of twenty tests"
-        in page
-    )
-    assert f"{most / 1e6:.2f} of {(of - most) / 1e6:.1f} MB at most" in page
-    assert f"{min(low for low, _ in trips):.3f} times the smallest" in page
-    assert f"{second:.2f} times the largest, and once {first:.2f} times" in page
-
-
 def asked_seconds(command):
     found = re.search(r" -t (\d+)", command)
     return float(found[1]) if found else None

@@ -42,11 +42,6 @@ def test_large_documents_are_read_the_quick_way():
     assert expected <= set(taken)
 
 
-def test_document_with_doubled_keys_is_refused_by_name():
-    (run,) = tools.parse((LOGS / "gen-3.7-bidir-dupkeys.json").read_bytes())
-    assert (run.status, "over the other in JSON" in str(run.error)) == ("partial", True)
-
-
 def test_the_same_document_twice_is_one_run_and_a_warning():
     text = (LOGS / "gen-3.17.1-udp.json").read_text()
     (run,) = tools.parse(text + text)

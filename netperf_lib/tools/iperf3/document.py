@@ -66,32 +66,26 @@ def first_document(text: str) -> tuple[Object | None, str]:
     return doc, text[end:]
 
 
-_EVENTS = {
-    "start",
-    "intervals",
-    "end",
-    "error",
-    "server_output_text",
-    "server_output_json",
-}
+_EVENTS = {*"start intervals end error server_output_text server_output_json".split()}
 
 
 def from_events(text: str) -> tuple[Object, str]:
     """Return the document made from the events of ``--json-stream``, and what is wrong with it."""
     doc: Object = {"intervals": []}
+    whole = True
     for line in re.findall(r'^\{\s*"event".*', text, re.MULTILINE):
         event = whole_document(line) or {}
-        if event.keys() != {"event", "data"}:
-            return doc, "the stream is cut short or damaged"
+        whole = event.keys() == {"event", "data"}
+        if not whole:
+            break
         if event["event"] == "interval":
             doc["intervals"].append(event["data"])
         else:
             doc[str(event["event"])] = event["data"]
     over = "error" in doc or doc.keys() >= {"start", "end"}
-    return (
-        doc,
-        "" if over and doc.keys() <= _EVENTS else "the stream is cut short or damaged",
-    )
+    if whole and over and doc.keys() <= _EVENTS:
+        return doc, ""
+    return doc, "the stream is cut short or damaged"
 
 
 def count(value: Any) -> int | None:
@@ -153,7 +147,7 @@ def _take(run: ParsedRun, doc: Object, error: str) -> None:
     start, end = doc.get("start") or {}, doc.get("end") or {}
     test = start.get("test_start") or {}
     serving = "accepted_connection" in start
-    both = any(key.endswith("_bidir_reverse") for key in end)
+    both = any(key.endswith(_BACK) for key in end)
     run.tool_version = (start.get("version") or "").removeprefix("iperf").strip() or None
     run.test = (test.get("protocol") or "").lower() or None
     run.parameters = _parameters(start, test, end, both=both) | {"protocol": run.test}
@@ -161,7 +155,7 @@ def _take(run: ParsedRun, doc: Object, error: str) -> None:
     sums: list[Object] = []
     for step in doc.get("intervals") or []:
         rows += step["streams"]
-        sums += [step[name] for name in ("sum", "sum_bidir_reverse") if name in step]
+        sums += [step[name] for name in ("sum", "sum" + _BACK) if name in step]
     # before 3.6 a row does not say who sends: a test has one direction
     sends = serving == bool(test.get("reverse"))
     run.intervals = _columns(rows, sums, serving=serving, sends=sends)
@@ -169,10 +163,8 @@ def _take(run: ParsedRun, doc: Object, error: str) -> None:
         run.status = "partial"
     if error:
         raise Damaged(error)
-    streams = end.get("streams") or []
-    senders = [stream.get("sender") or stream.get("udp") for stream in streams]
-    if not all(senders):
-        raise Contradictory("a stream of the result has no figures, which contradicts it")
+    streams = _streams(end)
+    senders = [stream["sender"] for stream in streams]
     for alike in (rows, sums, senders):
         _refuse_gaps(alike)
     if not both and len({sender.get("sender") for sender in senders}) > 1:
@@ -184,15 +176,11 @@ def _take(run: ParsedRun, doc: Object, error: str) -> None:
         raise Damaged("the test did not run, or has no result")
     if not (serving or "connecting_to" in start):
         raise Damaged("the document does not say from which end it is")
-    for back in range(1 + both):
-        # with --bidir the client's own streams are the first ones, as seen from this end
-        own = (None, bool(back) == serving)
-        ways = [
-            (sender, stream)
-            for sender, stream in zip(senders, streams, strict=True)
-            if not both or sender.get("sender") in own
-        ]
-        _one_way(run, test, end, ways, "_reverse" if back else "", serving=serving)
+    for back in ("", _BACK)[: 1 + both]:
+        # the client's own streams are the first ones, as seen from this end
+        own = bool(back) == serving
+        ways = [one for one in streams if not both or one["sender"]["sender"] is own]
+        _one_way(run, test, end, ways, back, serving=serving)
     # with --bidir the local kernel knows only the data sent from this end
     if not (both and serving):
         _path(run, rows, [one for one in senders if not both or one["sender"]])
@@ -200,6 +188,17 @@ def _take(run: ParsedRun, doc: Object, error: str) -> None:
     add_cpu_costs(run.metrics)
     if not any(value is not None for value in run.metrics.values()):
         raise Damaged("the result has no figures")
+
+
+def _streams(end: Object) -> list[Object]:
+    """Return the streams of the result, also those of UDP with their ``sender``."""
+    streams: list[Object] = end.get("streams") or []
+    for stream in streams:
+        if not stream.setdefault("sender", stream.get("udp")):
+            raise Contradictory(
+                "a stream of the result has no figures, which contradicts it"
+            )
+    return streams
 
 
 _STATED = {
@@ -267,25 +266,24 @@ _COLUMNS = (
     "direction start_s end_s omitted throughput_bps retransmits_count rtt_loaded_us cwnd_bytes"
 ).split()
 _SUMS = ("sum", "sum_sent", "sum_received")
+_BACK = "_bidir_reverse"
+"""End of the names of sums of the other direction."""
 
 
 def _one_way(
     run: ParsedRun,
     test: Object,
     end: Object,
-    ways: list[tuple[Object, Object]],
-    word: str,
+    streams: list[Object],
+    back: str,
     *,
     serving: bool,
 ) -> None:
-    """Take the metrics of one direction.
-
-    `ways` are its streams: what the sender says of each, and all that is said of it.
-    """
-    suffix = "_bidir_reverse" if word else ""
-    overall, sent, received = (end.get(name + suffix) or {} for name in _SUMS)
-    senders = [sender for sender, _ in ways]
-    udp = run.test == "udp" or any("udp" in stream for _, stream in ways)
+    """Take the metrics of the streams of one direction; names of its sums end in `back`."""
+    word = back.removeprefix("_bidir")
+    overall, sent, received = (end.get(name + back) or {} for name in _SUMS)
+    senders = [stream["sender"] for stream in streams]
+    udp = run.test == "udp" or any("udp" in stream for stream in streams)
     if bool(sent) != bool(received) or not (udp or received):
         raise Contradictory(
             "sum_sent or sum_received is missing, although the test is over"
@@ -301,7 +299,9 @@ def _one_way(
         elif not sent:
             sent = overall
             run.warnings.append("this version prints no receiver's throughput for UDP")
-    receivers = [] if udp else [stream["receiver"] for _, stream in ways]
+    receivers = []
+    if not udp:
+        receivers = [stream["receiver"] for stream in streams]
     _rates(run, sent, senders, f"{word}_sent_bps", f"sent{word}_bytes")
     length = _rates(run, received, receivers, f"{word}_bps", f"transferred{word}_bytes")
     if not word:
@@ -422,8 +422,9 @@ def _path(run: ParsedRun, rows: list[Object], senders: list[Object]) -> None:
         if steps is None:
             return
         kept = [row for row in steps if row.get("omitted") is not True]
-        if any(abs(b["start"] - a["end"]) > 0.011 for a, b in pairwise(kept)):
-            raise Contradictory("an interval of a stream is missing")
+        for a, b in pairwise(kept):
+            if abs(b["start"] - a["end"]) > 0.011:
+                raise Contradictory("an interval of a stream is missing")
         if not _agrees(sender, steps, kept):
             run.warnings.append(
                 "round-trip times or congestion windows contradict each other, and are left out"
@@ -460,10 +461,10 @@ def _cpu(run: ParsedRun, cpu: Object, *, serving: bool) -> None:
     if not cpu:
         run.warnings.append("the CPU times are missing")
         return
-    ends = ("remote", "host") if serving else ("host", "remote")
-    for end, side in zip(ends, ("client", "server"), strict=True):
-        total, user, system = (cpu[f"{end}_{key}"] for key in ("total", "user", "system"))
-        if total < 0 or abs(total - user - system) > 0.02 + 0.002 * total:
+    own, other = ("server", "client") if serving else ("client", "server")
+    for end, side in {"host": own, "remote": other}.items():
+        total, parts = cpu[f"{end}_total"], cpu[f"{end}_user"] + cpu[f"{end}_system"]
+        if total < 0 or abs(total - parts) > 0.02 + 0.002 * total:
             raise Contradictory(f"the {end}'s CPU time contradicts its parts")
         if total or end == "host":
             run.metrics[f"cpu_{side}_ratio"] = total / 100

@@ -13,6 +13,7 @@ from ..iperf_rows import (
     connections,
     counter,
     read_rows,
+    row_pattern,
     take_loss,
     take_path,
     take_rate,
@@ -34,17 +35,16 @@ _UNKNOWN = re.compile(
 """A word that may stand for options: a variable or placeholder that is no value of an option."""
 _CLOSED = re.compile(r"iperf Done\.|Server listening on")
 _NESTED = re.compile(r"Server output:\n(?:.*\S.*\n)*")
-_RESULTS = re.compile(r"(?:- - - - -|---)\s*\n[^\n]*\[ ID\][^\n]*Interval")
-"""A rule and a new head of the table."""
-_FORMS = (
-    re.compile(
-        r"(?:\s+(?P<retransmits>-?\d+)(?: +(?P<cwnd>-?\d+(?:\.\d+)?) +(?P<unit>[KMGT]?)Bytes)?"
-        rf"|{LOSS})?\s*(?P<omitted>\(omitted\))?\s*(?P<end>sender|receiver)?\s*$"
-    ),
+_RESULTS = re.compile(r"(?:- - - - -|---)\s*\n(?=[^\n]*\[ ID\][^\n]*Interval)")
+"""A rule above a new head of the table."""
+_ROWS = row_pattern(
+    r"(?: +(?P<retransmits>-?\d+)(?: +(?P<cwnd>-?\d+(?:\.\d+)?) +(?P<unit>[KMGT]?)Bytes)?"
+    rf"|{LOSS})?(?P<rtt>)? *(?P<omitted>\(omitted\))? *(?P<end>sender|receiver)?"
 )
 """Retransmits and window, or the packets of a sender of UDP; or what arrived."""
 _VERSION = re.compile(r"iperf (3\.[^\s\"]+)\s*$", re.MULTILINE)
 _CONNECTING = re.compile(r"Connecting to host (\S+), port \d+")
+_ACCEPTED = "Accepted connection from"
 _TITLES = re.compile(r"\[ ID\].*Interval.*")
 _SENDS = re.compile(r"(?!.*\[Role\]).*(?:Retr|(?<!Lost/)Total Datagrams)")
 """A server does not print "Reverse mode": that it sends shows in the columns only."""
@@ -56,7 +56,8 @@ _WAYS = {"TX-C": "forward", "RX-S": "forward", "TX-S": "reverse", "RX-C": "rever
 class _Log:
     """What the lines of one run say."""
 
-    text: str
+    words: str
+    """The text without its rows."""
     closed: bool
     """A line says that the test is over."""
     command: str
@@ -83,35 +84,41 @@ def _log(whole: str) -> _Log:
     options = {*command.split()}
     if options.isdisjoint(("-c", "--client")):
         options.clear()
-    direction = _direction(text, whole, options, clear=not _UNKNOWN.search(f" {command}"))
     intervals: list[Row] = []
     results: list[Row] = []
-    damage = None
+    words, damage = "", None
     for number, part in enumerate(_RESULTS.split(text)):
-        rows, wrong = read_rows(part, _FORMS)
+        rows, rest, wrong = read_rows(part, _ROWS)
+        words += f"\n{rest}"
         damage = damage or wrong
         for row in rows:
-            row.omitted = row.details["omitted"] is not None
-            row.direction = _WAYS.get(row.role or "", direction)
-            if number or row.details["end"]:
+            row.omitted = row.match["omitted"] is not None
+            if number or row.match["end"]:
                 results.append(row)
             elif intervals and row.text == intervals[-1].text:
                 twice = "an interval is printed twice: the other end was killed"
                 damage = damage or Damaged(twice)
             else:
                 intervals.append(row)
-    titles = " ".join(_TITLES.findall(text))
-    every = (*intervals, *results)
-    udp = "Datagrams" in titles or any(row.details["lost"] for row in every)
+    titles = "\n".join(_TITLES.findall(words))
+    serving = _ACCEPTED in words
+    clear = not _UNKNOWN.search(f" {command}")
+    direction = _direction(whole, titles, options, serving=serving, clear=clear)
+    bidir = "[Role]" in titles or "--bidir" in options
+    udp = "Datagrams" in titles
+    for row in (*intervals, *results):
+        row.direction = _WAYS.get(row.match["role"], direction)
+        bidir |= row.match["role"] is not None
+        udp |= row.match["lost"] is not None
     if udp:
-        for row in every:
+        for row in (*intervals, *results):
             row.retransmits_count = None  # the number is that of datagrams
     return _Log(
-        text=text,
+        words=words,
         closed=closed is not None,
         command=command,
-        serving=_ACCEPTED in text,
-        bidir="[Role]" in titles or "--bidir" in options or any(r.role for r in every),
+        serving=serving,
+        bidir=bidir,
         old="Bandwidth" in titles,
         udp=udp,
         direction=direction,
@@ -121,17 +128,14 @@ def _log(whole: str) -> _Log:
     )
 
 
-_ACCEPTED = "Accepted connection from"
-
-
-def _direction(text: str, whole: str, options: set[str], *, clear: bool) -> str | None:
+def _direction(
+    whole: str, titles: str, options: set[str], *, serving: bool, clear: bool
+) -> str | None:
     """Return the direction of rows that do not say it; None if the log does not tell.
 
     `options` are those of the client's command, and `clear` is whether that is known whole.
     """
-    title = _TITLES.search(text)
-    serving = _ACCEPTED in text
-    sends = serving and title and _SENDS.match(title[0])
+    sends = serving and _SENDS.match(titles)
     if sends or options & {"-R", "--reverse"} or "Reverse mode, remote host" in whole:
         return "reverse"
     if (options and clear) or serving or _CONNECTING.search(whole):
@@ -146,9 +150,9 @@ def read_text(text: str) -> list[ParsedRun]:
 
 def _fill(run: ParsedRun, log: _Log) -> None:
     run.intervals = columns(log.intervals)
-    run.tool_version = found(_VERSION, log.text)
-    run.parameters["server"] = found(_CONNECTING, log.text)
-    resent = [row for row in log.results if row.retransmits_count is not None]
+    run.tool_version = found(_VERSION, log.words)
+    run.parameters["server"] = found(_CONNECTING, log.words)
+    resent = any(row.retransmits_count is not None for row in log.results)
     # intervals show their protocol; results alone may have nothing that is specific to one
     if log.udp or log.intervals or resent:
         run.test = "udp" if log.udp else "tcp"
@@ -177,15 +181,15 @@ def _fill(run: ParsedRun, log: _Log) -> None:
 
 def _refuse(run: ParsedRun, log: _Log) -> None:
     """Refuse a log that has an error or no result; a message after the result is a warning."""
-    if error := ERROR.search(log.text):
+    if error := ERROR.search(log.words):
         message = error[1].strip()
         if log.results and message.startswith(AFTER_RESULT):
             run.warnings.append(message)
         elif not (log.closed and message.startswith("interrupt - the server")):
             raise Damaged(message)
-    if "protocol: SCTP" in log.text or "--sctp" in log.text:
+    if "protocol: SCTP" in log.words or "--sctp" in log.words:
         raise Damaged("text of a test of SCTP is not read: save its JSON (-J)")
-    connections(log.text)
+    connections(log.words)
     if log.damage:
         raise log.damage
     if not log.results:
@@ -208,9 +212,9 @@ def _ends(log: _Log, direction: str | None) -> dict[str, list[Row]]:
     """Return the rows of the result of one direction, by the end that saw them."""
     ends: dict[str, list[Row]] = {"sender": [], "receiver": [], "both": []}
     for row in log.results:
-        end = row.details["end"]
+        end = row.match["end"]
         named = end or (log.old and log.udp)
-        if not named or (log.udp and row.details["lost"] is None):
+        if not named or (log.udp and row.match["lost"] is None):
             raise Contradictory(
                 f"a row of the result is of another process: {row.text!r}"
             )
@@ -252,14 +256,14 @@ def _one_way(run: ParsedRun, log: _Log, direction: str | None, word: str) -> Non
     datagrams = 0
     if sent:
         run.metrics[f"retransmits{word}_count"] = sent.retransmits_count
-        datagrams = counter(sent.details["total"]) or 0
+        datagrams = counter(sent.match["total"]) or 0
     receives = log.serving and not log.bidir and direction == "forward"
     if receives and run.metrics.get(f"retransmits{word}_count") is not None:
         raise Contradictory(
             "lines of two processes: a server that receives knows no retransmits"
         )
     if log.udp and told:
-        take_loss(run, log.text, told, word, datagrams)
+        take_loss(run, log.words, told, word, datagrams)
     sends = log.serving == (direction == "reverse")
     local = ends["sender" if sends else "receiver"]
     known = [row for rows in (*ends.values(), local) for row in rows]
