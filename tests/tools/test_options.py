@@ -8,7 +8,6 @@ import pytest
 
 from netperf_lib.errors import UsageError
 from netperf_lib.tools import TOOLS, Request, parse
-from netperf_lib.tools.options import Option, bits_per_second
 
 
 def request(tool, test, streams=1, **options):
@@ -22,16 +21,6 @@ def test_every_option_says_what_it_is_and_takes_its_own_default(tool):
         assert option.default is None or option.problem(option.default) is None
         assert option.problem("a b") is not None
         assert option.problem([1]) is not None
-
-
-def test_rates():
-    assert [bits_per_second(r) for r in (1000, "1000", "1k", "2.5G")] == [
-        1e3,
-        1e3,
-        1e3,
-        2.5e9,
-    ]
-    assert Option("x", "rate", "").problem("fast") is not None
 
 
 @pytest.mark.parametrize("program", ["iperf2", "iperf3", "qperf"])

@@ -150,12 +150,6 @@ def test_streams_of_sums_alone_are_those_of_the_command():
     assert run.parameters["streams"] == 4
 
 
-def test_connections_of_ntttcp_are_streams():
-    text = (LOGS / "ntttcp" / "linux-aks-1.4.0-94gbps.txt").read_text()
-
-    assert only(text).parameters["streams"] == 64
-
-
 NTTTCP = (LOGS / "ntttcp" / "linux-gen-send.xml").read_text()
 
 

@@ -461,8 +461,8 @@ def _cpu(run: ParsedRun, cpu: Object, *, serving: bool) -> None:
     if not cpu:
         run.warnings.append("the CPU times are missing")
         return
-    own, other = ("server", "client") if serving else ("client", "server")
-    for end, side in {"host": own, "remote": other}.items():
+    ends = ("remote", "host") if serving else ("host", "remote")
+    for end, side in zip(ends, ("client", "server"), strict=True):
         total, parts = cpu[f"{end}_total"], cpu[f"{end}_user"] + cpu[f"{end}_system"]
         if total < 0 or abs(total - parts) > 0.02 + 0.002 * total:
             raise Contradictory(f"the {end}'s CPU time contradicts its parts")
