@@ -262,12 +262,13 @@ def _store(
 
 def _copy(run: LoggedRun, staged: Path) -> dict[str, str]:
     """Copy the logs of a run; return the SHA-256 of each by its new name."""
-    digest = sha256_of(run.path)
-    digests = {f"client-{digest[:16]}.out": digest}
-    shutil.copyfile(run.path, staged / f"client-{digest[:16]}.out")
-    if run.server is not None:  # what arrived is in the log of the other end alone
-        digests[f"server-{digest[:16]}.out"] = sha256_of(run.server)
-        shutil.copyfile(run.server, staged / f"server-{digest[:16]}.out")
+    digests = {}
+    # what arrived is in the log of the other end alone
+    for side, path in (("client", run.path), ("server", run.server)):
+        if path is not None:
+            copy = staged / f"{side}-{run.digest}.out"
+            shutil.copyfile(path, copy)
+            digests[copy.name] = sha256_of(copy)
     return digests
 
 
@@ -293,9 +294,7 @@ def read_logs(files: Files, *, pattern: str | None = None) -> Measured:
     See `understand`.
     """
     found = understand(files, pattern=pattern)
-    ids = [run.identity or f"{run.path}:{run.index + 1}" for run in found.runs]
-    logged = dict(zip(ids, found.runs, strict=True))
-    records = _records("logs", logged, 0, NOTICE)
+    records = _records("logs", {run.key: run for run in found.runs}, 0, NOTICE)
     pairs = zip(records, found.runs, strict=True)
     rows = [run_row(record, [run.parsed], None) for record, run in pairs]
     factors, _ = decide_factors(records)

@@ -6,12 +6,10 @@ import fnmatch
 import io
 import os
 import re
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,8 +51,6 @@ _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 
 Cells = dict[str, tuple[str, Any]]
 """Labels as they are written: where each stands, and its cell."""
-PathReader = Callable[[str], dict[str, str] | None]
-"""It returns the labels in a path; None if that has another form."""
 
 
 # -- in a table ------------------------------------------------------------------------------------
@@ -69,7 +65,7 @@ class LabelTable:
     source : str
         Its file, or what else to call it.
     rows : DataFrame
-        A row for a log or pattern, indexed by where it stands (``labels.csv:2``): ``file``, perhaps
+        A row for a log or pattern, indexed by where it stands (``labels.csv:2``): ``file``,
         ``run``, and a column for each label. Cells are null where they are empty.
     note : str
         What must be said of how the file was read; else empty.
@@ -79,17 +75,15 @@ class LabelTable:
     rows: pd.DataFrame
     note: str = ""
 
-    def of_runs(
-        self, spellings: Sequence[Sequence[str]], counts: Sequence[int]
-    ) -> list[Cells]:
-        """Return the labels of every run, in the order of the logs; none if no row is about it.
+    def of_runs(self, spelled: pd.DataFrame, runs: pd.DataFrame) -> list[Cells]:
+        """Return the labels of every run; none if no row is about it.
 
         Parameters
         ----------
-        spellings : sequence of sequence of str
-            The ways to write each log.
-        counts : sequence of int
-            How many runs each log has.
+        spelled : DataFrame
+            The ways to write each log: columns ``log``, which identifies it, and ``file``.
+        runs : DataFrame
+            A row a run: its ``log``, and its number ``run`` in it.
 
         Raises
         ------
@@ -98,60 +92,44 @@ class LabelTable:
         """
         import pandas as pd
 
-        numbers = pd.to_numeric(self.rows.get(RUN, pd.Series()).dropna(), errors="coerce")
-        about = defaultdict[tuple[int, float], list[str]](list)
-        for where, matching in _logs_of_rows(self.rows[FILE], spellings).items():
-            for log in matching:
-                runs = [numbers[where]] if where in numbers else range(1, counts[log] + 1)
-                for run in runs:
-                    about[log, run].append(where)
-        found, unlabelled = list[list[str]](), list[str]()
-        for log, count in enumerate(counts):
-            rows = [about[log, run] for run in range(1, count + 1)]
-            longest = max(rows, key=len)
-            if len(longest) > 1:
-                what = f"two rows for one run: {', '.join(longest)}; keep one"
-                raise UsageError(f"{spellings[log][0]}: {what}")
-            if not any(rows):
-                unlabelled.append(spellings[log][0])
-            found += rows
-        used = set(chain.from_iterable(found))
-        unused = self.rows[~self.rows.index.isin(used)]
+        labels = self.rows.drop(columns=[FILE, RUN])
+        rows = self.rows[[FILE, RUN]].assign(row=range(len(self.rows)))
+        named = rows.merge(spelled, on=FILE)
+        patterns = rows[rows[FILE].map(is_pattern).astype(bool)]
+        matching = [fnmatch.filter(spelled[FILE], pattern) for pattern in patterns[FILE]]
+        matched = patterns.assign(file=matching).explode(FILE).merge(spelled, on=FILE)
+        # a name goes before a pattern
+        matched = matched[~matched["log"].isin(named["log"])]
+        about = pd.concat([named, matched]).drop_duplicates(["row", "log"])
+        numbers = pd.to_numeric(about[RUN], errors="coerce").astype(float)
+        of_one = about.assign(run=numbers)[about[RUN].notna()].merge(runs)
+        of_all = about[about[RUN].isna()].drop(columns=RUN).merge(runs, on="log")
+        labelled = pd.concat([of_one, of_all]).sort_values("row")
+        names = spelled.drop_duplicates("log").set_index("log")[FILE]
+        twice = labelled[labelled.duplicated(["log", RUN], keep=False)]
+        for (log, _), same in twice.groupby(["log", RUN])["row"]:
+            what = f"two rows for one run: {', '.join(labels.index[same])}; keep one"
+            raise UsageError(f"{names[log]}: {what}")
+        unlabelled = names.drop(labelled["log"].unique()).tolist()
+        unused = self.rows.drop(labels.index[labelled["row"].unique()])
         if len(unused):
             raise UsageError(_without_a_run(unused, unlabelled))
         if unlabelled:
             what = f"no row of {self.source} matches this log"
             raise UsageError(f"{unlabelled[0]}: {what}; add one (its cells may be empty)")
-        labels = self.rows.drop(columns=[FILE, RUN], errors="ignore")
-        cells: dict[Any, Cells] = {}
-        for where, row in zip(labels.index, labels.to_dict("records"), strict=True):
-            cells[where] = {str(c): (where, v) for c, v in row.items() if pd.notna(v)}
-        return [cells[rows[0]] if rows else {} for rows in found]
-
-
-def _logs_of_rows(
-    files: pd.Series, spellings: Sequence[Sequence[str]]
-) -> dict[str, set[int]]:
-    """Return the logs that each row is about, by their numbers: a name goes before a pattern."""
-    spelled = defaultdict[str, set[int]](set)
-    for log, texts in enumerate(spellings):
-        for text in texts:
-            spelled[text].add(log)
-    logs = {str(where): spelled.get(file, set()) for where, file in files.items()}
-    named = set().union(*logs.values())
-    for where, file in files.items():
-        if is_pattern(file):
-            matching = [spelled[text] for text in fnmatch.filter(spelled, file)]
-            own = logs[str(where)]
-            logs[str(where)] = own.union(*matching) - (named - own)
-    return logs
+        cells: dict[float, Cells] = {}
+        for row, (where, labelling) in enumerate(labels.to_dict("index").items()):
+            given = {str(c): (where, v) for c, v in labelling.items() if pd.notna(v)}
+            cells[row] = given
+        found = runs.merge(labelled, "left", ["log", RUN], validate="one_to_one")
+        return [cells.get(row, {}) for row in found["row"]]
 
 
 def _without_a_run(unused: pd.DataFrame, unlabelled: Sequence[str]) -> str:
     """Say which rows are about no run, and which logs no row is about."""
     row, others = unused.iloc[0], len(unused) - 1
     what = "it matches no log"
-    if RUN in unused and row.notna()[RUN]:
+    if row.notna()[RUN]:
         about = f"it matches no run {row[RUN]} of a log"
         what = f"{about}; round is the number of a repetition"
     text = f"{unused.index[0]} ({row[FILE]!r}): {what}"
@@ -217,7 +195,7 @@ def _rows(table: pd.DataFrame, source: str) -> pd.DataFrame:
     empty = rows.index[rows[FILE].isna()]
     if len(empty):
         raise UsageError(f"{empty[0]}: the cell {FILE!r} is empty; name a log")
-    return rows.assign(**{FILE: rows[FILE].astype(str)})
+    return rows.assign(file=rows[FILE].astype(str), run=rows.get(RUN))
 
 
 def _cell(cell: Any) -> Any:
@@ -254,15 +232,15 @@ def check_name(name: str, where: str) -> None:
 # -- in a path -------------------------------------------------------------------------------------
 
 
-def path_reader(pattern: str) -> PathReader:
-    """Return a function that reads the labels in the end of a path; None if it has another form."""
+def path_expression(pattern: str) -> str:
+    """Return the regular expression of the end of a path; a group of it is a label."""
     names = re.findall(r"\{(\w+)\}", pattern)
     if not names:
         example = "write for example {placement}/{tool}-r{round}.txt"
         raise UsageError(f"the pattern {pattern!r} contains no label; {example}")
     for name in names:
         check_name(name, f"{{{name}}} in the pattern {pattern!r}")
-    expression = ""
+    expression = "^(?:.*/)?"
     for part in re.split(r"(\{\w+\}|\*)", pattern):
         name = part[1:-1]
         if part == "*":
@@ -275,13 +253,7 @@ def path_reader(pattern: str) -> PathReader:
             expression += f"(?P<{name}>[0-9]+)"
         else:
             expression += f"(?P<{name}>[^/]+?)"
-    match = re.compile(rf"(?:^|.*/){expression}$").match
-
-    def read(path: str) -> dict[str, str] | None:
-        found = match(path)
-        return found and found.groupdict()
-
-    return read
+    return f"{expression}$"
 
 
 # -- their values ----------------------------------------------------------------------------------

@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import NoLogError, ParseError, UsageError, visible
@@ -27,11 +27,11 @@ from .labels import (
     COLUMNS,
     FILE,
     LONGEST,
+    RUN,
     Cells,
-    PathReader,
     check_name,
     is_one_line,
-    path_reader,
+    path_expression,
     read_labels,
     typed,
 )
@@ -48,7 +48,7 @@ _SHOWN = 8
 """Names of logs that are shown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class LoggedRun:
     """One run of an existing log: the facts in the log, and its labels."""
 
@@ -85,6 +85,11 @@ class LoggedRun:
         """The name of the log, and the number of the run where the log holds several."""
         return self.name if self.is_alone else f"{self.name}, run {self.index + 1}"
 
+    @property
+    def key(self) -> str:
+        """What identifies the run: its identity, else its place."""
+        return self.identity or f"{self.path}:{self.index + 1}"
+
     def get(self, column: str) -> Any:
         """Return the value of a column; None if it is not known."""
         return self.known.get(column)
@@ -117,23 +122,27 @@ class Import:
     @property
     def notice(self) -> str:
         """What must accompany these runs: what was left out, and what is not labelled."""
-        words = [NOTICE, self.note]
-        if self.no_logs:
-            count = plural(len(self.no_logs), "file")
-            words.append(f"Left out: {count}, no log ({first(self.no_logs)}).")
-        if self.unreadable:
-            count = plural(len(self.unreadable), "log")
-            named = [f"{name}: {why}" for name, why in self.unreadable.items()]
-            what = f"unreadable or damaged ({first(named, '; ')})"
-            words.append(f"Left out: {count}, {what}.")
-        if self.again:
-            count = plural(len(self.again), "run")
-            named = [f"{name} ({what})" for name, what in self.again.items()]
-            words.append(f"Left out: {count}, there again: {first(named)}.")
+        damaged = _with_reasons(self.unreadable)
+        repeated = [f"{name} ({what})" for name, what in self.again.items()]
+        words = [
+            NOTICE,
+            self.note,
+            _left_out("file", self.no_logs, f"no log ({first(self.no_logs)})"),
+            _left_out("log", damaged, f"unreadable or damaged ({first(damaged, '; ')})"),
+            _left_out("run", repeated, f"there again: {first(repeated)}"),
+        ]
         unlabelled = [run for run in self.runs if run.part is not None]
         if unlabelled:
             words.append(_how_to_label(unlabelled))
         return " ".join(filter(None, words))
+
+
+def _with_reasons(found: Mapping[str, str]) -> list[str]:
+    return [f"{name}: {why}" for name, why in found.items()]
+
+
+def _left_out(noun: str, found: Collection[str], why: str) -> str:
+    return f"Left out: {plural(len(found), noun)}, {why}." if found else ""
 
 
 def understand(
@@ -210,7 +219,7 @@ def read_runs(
         if progress:
             progress(done, len(named))
     if not runs:
-        why = [f"{name}: {why}" for name, why in (unreadable | no_logs).items()]
+        why = _with_reasons(unreadable | no_logs)
         places = ", ".join(map(str, given))
         raise UsageError(first([f"no logs in {places}", *why], "\n", 4))
     return Import(runs, no_logs, unreadable)
@@ -250,17 +259,8 @@ def _runs_of(path: Path, name: str) -> list[LoggedRun]:
         position = str(index).encode()
         digest = hashlib.blake2s(content + position, digest_size=6).hexdigest()
         text = "\n".join(lines[run.line - 1 : end])
-        one = LoggedRun(
-            path=path,
-            name=name,
-            index=index,
-            end=end,
-            digest=digest,
-            identity=identity(text),
-            connections=connections(text),
-            parsed=run,
-        )
-        runs.append(one)
+        facts = identity(text), connections(text), run
+        runs.append(LoggedRun(path, name, index, end, digest, *facts))
     return runs
 
 
@@ -287,38 +287,40 @@ def _cells(
     found: Import, labels: pd.DataFrame | Location | None, pattern: str | None
 ) -> tuple[list[Cells], str]:
     """Return the labels of each run, and what must be said of how these were read."""
-    cells: list[Cells] = [{} for _ in found.runs]
-    note = ""
+    import pandas as pd
+
+    runs, note = found.runs, ""
+    cells: list[Cells] = [{} for _ in runs]
+    places = [(run.path.as_posix(), run.name, run.index + 1) for run in runs]
+    frame = pd.DataFrame(places, columns=["log", "name", RUN])
     if pattern is not None:
-        read = path_reader(pattern)
-        cells = [_of_path(run, read, pattern) for run in found.runs]
+        cells = _of_paths(frame, pattern)
     if labels is not None:
         table = read_labels(labels)
         note = table.note
         left_out = {**found.unreadable, **found.no_logs}
         for name in left_out.keys() & {*table.rows[FILE]}:
             raise UsageError(f"{name}: {left_out[name]}")
-        counts = Counter(run.path for run in found.runs)
-        spellings = [_spellings(run) for run in found.runs if run.index == 0]
-        rows = table.of_runs(spellings, list(counts.values()))
+        # how a row may write a log
+        ways = frame.assign(last=frame["name"].str.rpartition("/")[2], path=frame["log"])
+        spelled = ways.melt("log", ["name", "last", "path"], value_name=FILE)
+        spelled = spelled[["log", FILE]].drop_duplicates()
+        rows = table.of_runs(spelled, frame[["log", RUN]])
         cells = [own | row for own, row in zip(cells, rows, strict=True)]
     return cells, note
 
 
-def _of_path(run: LoggedRun, read: PathReader, pattern: str) -> Cells:
-    """Return the labels in the path of a log."""
-    found = read(run.name) or read(run.path.as_posix())
-    if found is None:
+def _of_paths(frame: pd.DataFrame, pattern: str) -> list[Cells]:
+    """Return the labels in the path of each run's log."""
+    expression = path_expression(pattern)
+    of_path = frame["log"].str.extract(expression)
+    found = frame["name"].str.extract(expression).fillna(of_path)
+    for name in frame["name"][found.isna().any(axis="columns")]:
         how = "import only the logs that match, such as 'logs/*/*.json'"
         what = f"the path does not match the pattern {pattern!r}"
-        raise UsageError(f"{run.name}: {what}; {how}")
-    return {column: ("the path", cell) for column, cell in found.items()}
-
-
-def _spellings(run: LoggedRun) -> list[str]:
-    """Return how a table of labels may write a log."""
-    every = (run.name, PurePosixPath(run.name).name, run.path.as_posix())
-    return list(dict.fromkeys(every))
+        raise UsageError(f"{name}: {what}; {how}")
+    places = found.map(lambda cell: ("the path", cell))
+    return places.to_dict("records")
 
 
 def with_labels(run: LoggedRun, cells: Cells) -> LoggedRun:
@@ -355,13 +357,13 @@ def _once(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], dict[str, str]]:
     the shorter one, which has the labels of that run, counts.
     """
     sizes = Counter(run.path for run in runs)
-    first_of: dict[str | None, LoggedRun] = {}
+    first_of: dict[str, LoggedRun] = {}
     for run in sorted(runs, key=lambda run: sizes[run.path]):
-        first_of.setdefault(run.identity, run)
+        first_of.setdefault(run.key, run)
     kept, again = list[LoggedRun](), dict[str, str]()
     for run in runs:
-        one = first_of[run.identity]
-        if run is one or run.identity is None:
+        one = first_of[run.key]
+        if run is one:
             kept.append(run)
         else:
             again[run.title] = f"the same run as {one.title}"
@@ -375,24 +377,24 @@ def _without_other_ends(
 
     The log of the client counts, with what only its server knows: what arrived.
     """
-    clients = defaultdict[frozenset[tuple[str, str]], list[int]](list)
-    for number, run in enumerate(runs):
+    clients = defaultdict[frozenset[tuple[str, str]], list[LoggedRun]](list)
+    for run in runs:
         if _is_client(run) and run.parsed.status == "ok":
-            clients[run.connections].append(number)
-    kept, left_out = dict(enumerate(runs)), dict[str, str]()
-    for number, run in enumerate(runs):
+            clients[run.connections].append(run)
+    whole, left_out = {run.key: run for run in runs}, dict[str, str]()
+    for run in runs:
         mirrored = frozenset((there, here) for here, there in run.connections)
         same = clients.get(mirrored, [])
         # a port is used again after some hundred tests: then the ends are not known
         if not mirrored or _is_client(run) or len(same) != 1:
             continue
-        client = kept[same[0]]
+        client = whole[same[0].key]
         parsed = logs.with_received(client.parsed, run.parsed)
         server = run.path if client.is_alone and run.is_alone else None
-        kept[same[0]] = replace(client, parsed=parsed, server=server)
-        del kept[number]
+        whole[client.key] = replace(client, parsed=parsed, server=server)
+        del whole[run.key]
         left_out[run.title] = f"the other end of {client.title}"
-    return list(kept.values()), left_out
+    return list(whole.values()), left_out
 
 
 def _is_client(run: LoggedRun) -> bool:
@@ -401,19 +403,16 @@ def _is_client(run: LoggedRun) -> bool:
 
 def _refuse_equal(runs: Sequence[LoggedRun]) -> None:
     """Refuse runs of one round that have the same labels, and differ in nothing that is known."""
-    titles = defaultdict[str, list[str]](list)
-    rounds = {}
+    equal = defaultdict[str, list[LoggedRun]](list)
     for run in runs:
         if run.get("round") is not None and run.parsed.status == "ok":
             known = {**run.known, "part": run.part, "started_utc": None}
-            key = repr(sorted(known.items()))
-            titles[key].append(run.title)
-            rounds[key] = run.get("round")
-    for key, same in titles.items():
+            equal[repr(sorted(known.items()))].append(run)
+    for same in equal.values():
         if len(same) > 1:
             how = "label what they differ in, or leave the round out"
-            what = f"equal labels in round {rounds[key]}; {how}"
-            raise UsageError(f"{in_words(same)}: {what}")
+            what = f"equal labels in round {same[0].get('round')}; {how}"
+            raise UsageError(f"{in_words([run.title for run in same])}: {what}")
 
 
 # -- names of logs ---------------------------------------------------------------------------------

@@ -79,19 +79,6 @@ def test_a_path_pattern_gives_labels(folder):
     assert all(r.get("streams") == 16 and r.get("tool") == "iperf2" for r in runs)
 
 
-def test_a_table_gives_labels_by_name_and_by_glob(folder):
-    logs = ["cross-zone/iperf2-P16-r1.txt", "cross-zone/iperf2-P16-r2.txt"]
-    labels = table(
-        file=["ppg/*", *logs],
-        placement=["ppg", "x", "x"],
-        accelerated=["on", "off", None],
-    )
-    runs = {r.name: r for r in understand(folder, labels=labels)}
-    assert runs["ppg/iperf2-P16-r2.txt"].get("placement") == "ppg"
-    names = ["ppg/iperf2-P16-r2.txt", *logs]
-    assert [runs[name].get("accelerated") for name in names] == [True, False, None]
-
-
 WRONG = {
     "misspelled": ({"file": ["*"], "placment": ["ppg"]}, "did you mean placement"),
     "no file": ({"placement": ["ppg"]}, "needs one column 'file'"),
@@ -204,14 +191,21 @@ def test_a_name_and_an_address_are_no_contradiction(tmp_path):
     assert set(mine.runs["server"]) == {"near"}
 
 
-def test_a_name_goes_before_a_pattern(folder):
-    labels = table(file=["ppg/*", "iperf2-P16-r2.txt"], rack=["a", "b"], Round=[1, 2])
-    log = folder / "ppg" / "iperf2-P16-r2.txt"
-    assert understand(log, labels=labels[1:])[0].labels == {"rack": "b", "round": 2}
-    labels = table(file=["*", "ppg/iperf2-P16-r2.txt"], rack=["a", "b"])
-    racks = {r.name: r.get("rack") for r in understand(folder, labels=labels)}
-    assert racks.pop("ppg/iperf2-P16-r2.txt") == "b"
-    assert set(racks.values()) == {"a"}
+def test_rows_are_about_names_and_patterns_and_a_name_goes_first(folder):
+    names = [
+        f"{place}/iperf2-P16-r{n}.txt" for place in ("ppg", "cross-zone") for n in (1, 2)
+    ]
+    rows = ["*r2.txt", "ppg/*r1.txt", names[2], names[1]]
+    labels = table(file=rows, Accelerated=["on", "on", "off", None], Round=[2, 1, 1, 3])
+    found = {run.name: run.labels for run in understand(folder, labels=labels)}
+    assert [found[name] for name in names] == [
+        {"accelerated": True, "round": 1},
+        {"round": 3},
+        {"accelerated": False, "round": 1},
+        {"accelerated": True, "round": 2},
+    ]
+    last = table(file=["iperf2-P16-r2.txt"], rack=["b"])
+    assert understand(folder / names[1], labels=last)[0].labels == {"rack": "b"}
 
 
 # -- into a data root ------------------------------------------------------------------------------
@@ -222,26 +216,13 @@ LABELS = table(
 )
 
 
-def test_published_logs_become_an_experiment(tmp_path):
-    mine = import_logs(PUBLISHED, labels=LABELS, into=tmp_path / "mine")
-    latency = mine.runs.dropna(subset="latency_oneway_us").set_index("placement")
-    assert latency["latency_oneway_us"].to_dict() == {
-        "cross-region": 9900.0,
-        "cross-zone": 57.2,
-        "ppg": 39.4,
-        "same-zone": 58.2,
-    }
-    assert set(mine.runs["status"]) == {"ok"}
-    assert "round" not in mine.runs
-    assert "labelled" in str(mine.notice)
-    raw = {p.read_bytes() for p in (tmp_path / "mine" / "raw").glob("*/client-*.out")}
-    assert raw == {p.read_bytes() for p in PUBLISHED.glob("*.txt")}
-
-
 def test_a_folder_with_a_readme_and_two_providers_has_the_figures_of_both(tmp_path):
     labels = PUBLISHED.parent / "labels.csv"
     mine = import_logs(PUBLISHED.parent, labels=labels, into=tmp_path / "mine")
     assert len(mine.runs) == 21
+    assert changed_files(mine.path) == []
+    raw = {log.read_bytes() for log in mine.folder.glob("raw/*/client-*.out")}
+    assert raw == {log.read_bytes() for log in PUBLISHED.parent.glob("*/*.txt")}
     assert "Left out: 2 files, no log (README.md, figures.tsv)." in str(mine.notice)
     lead = lead_paragraph(mine)
     for words in (
@@ -251,19 +232,6 @@ def test_a_folder_with_a_readme_and_two_providers_has_the_figures_of_both(tmp_pa
     ):
         assert words in str(lead)
     assert not any("provider" in "".join(c.names) for c in lead.family)
-
-
-def test_import_is_idempotent_and_another_import_adds(tmp_path):
-    first = sorted(PUBLISHED.glob("*ppg.txt"))
-    assert (
-        len(import_logs(first, labels=LABELS.iloc[:1], into=tmp_path / "mine").runs) == 2
-    )
-    before = {p.name for p in (tmp_path / "mine" / "raw").iterdir()}
-    for _ in range(2):
-        assert (
-            len(import_logs(PUBLISHED, labels=LABELS, into=tmp_path / "mine").runs) == 9
-        )
-    assert before < {p.name for p in (tmp_path / "mine" / "raw").iterdir()}
 
 
 def test_contrasts_of_a_later_import_get_no_verdict(tmp_path):
@@ -358,6 +326,7 @@ def test_an_import_says_how_many_runs_are_usable_and_why_the_others_are_not(tmp_
     shutil.copy(QPERF, tmp_path / "a.txt")
     shutil.copy(LOGS / "iperf3" / "busy_iperf3.txt", tmp_path / "b.txt")
     runs = import_logs(tmp_path, into=tmp_path / "mine").runs
+    assert "round" not in runs
     assert usable(runs).startswith("3 runs, 1 usable; 1 not: ")
     assert "busy" in usable(runs)
     assert usable(runs[runs["status"] == "ok"]) == "1 run, all usable"
@@ -515,34 +484,21 @@ def iperf3_document(cookie):
     return json.dumps(document)
 
 
-def test_six_copies_of_one_log_are_one_run_a_side(tmp_path):
-    for number in range(1, 7):
-        for side in ("ppg", "zone"):
-            (tmp_path / f"{side}-r{number}.json").write_text(iperf3_document(side))
-    mine = import_logs(
-        tmp_path, pattern="{placement}-r{round}.json", into=tmp_path / "mine"
-    )
-    assert sorted(mine.runs["placement"]) == ["ppg", "zone"]
-    assert "ppg-r2.json (the same run as ppg-r1.json)" in str(mine.notice)
-    assert [c.verdict for c in compare(mine)] == ["no verdict"]
-
-
-CONNECTION = "[  5] local {} port {} connected to {} port {}\n"
-
-
 def both_ends(folder, name, port):
     """Write the logs of both ends of a test of iperf3 in text."""
+    here, there = f"10.0.0.1 port {port}", "10.0.0.2 port 5201"
     text = (LOGS / "iperf3" / "gen-3.12-title.txt").read_text()
-    head, _, rows = text.partition("] local ")
-    rows = rows.partition("\n")[2]
-    client = CONNECTION.format("10.0.0.1", port, "10.0.0.2", 5201)
-    server = CONNECTION.format("10.0.0.2", 5201, "10.0.0.1", port)
-    head = head.rpartition("\n")[0] + "\n"
-    (folder / f"{name}-client.txt").write_text(head + client + rows)
+    client = re.sub(r"(local) .* (connected to) .*", rf"\1 {here} \2 {there}", text)
+    (folder / f"{name}-client.txt").write_text(client)
+    mirrored = client.replace(
+        f"{here} connected to {there}", f"{there} connected to {here}"
+    )
+    rows = (
+        mirrored[mirrored.index("[  5] local") :].replace("Retr", "").replace("Cwnd", "")
+    )
+    received = "".join(row for row in rows.splitlines(True) if "sender" not in row)
     accepted = f"Accepted connection from 10.0.0.1, port {port - 1}\n"
-    received = "".join(r for r in rows.splitlines(True) if "sender" not in r)
-    received = received.replace("Retr  Cwnd", "").replace("Retr", "")
-    (folder / f"{name}-server.txt").write_text(accepted + server + received)
+    (folder / f"{name}-server.txt").write_text(accepted + received)
 
 
 def test_logs_of_both_ends_in_text_are_one_run(tmp_path):
