@@ -13,7 +13,7 @@ from ..errors import StoreError, UsageError
 from ..experiment.origin import Measured, Origin
 from .files import Location
 from .imports import are_logs, read_logs
-from .layout import experiment_folder, is_experiment, matching_experiments
+from .layout import experiment_folders, matching_experiments
 from .load import Results
 from .shipped import located
 
@@ -74,25 +74,22 @@ def read(source: Readable, *, pattern: str | None = None) -> Results:
         raise UsageError(
             f"expected an experiment, its table of runs, a folder, or several of these; got {kind}"
         )
-    return _several([read(one, pattern=pattern) for one in source], "these folders")
+    return _several([read(one, pattern=pattern) for one in source])
 
 
 def _of_path(path: Location, pattern: str | None) -> Results:
     """Return the experiment of a folder, the experiments that a pattern names, or logs."""
     path, instead = located(path)
-    if is_experiment(path):
-        return Results(experiment_folder(path), instead)
-    if folders := matching_experiments(path):
-        return _several([Results(experiment_folder(folder)) for folder in folders], path)
-    if are_logs(path):
+    if not matching_experiments(path) and are_logs(path):
         return Results(given=read_logs(path, pattern=pattern), called=Path(path).name)
-    return Results(experiment_folder(path))
+    folders = experiment_folders(path)
+    return _several([Results(folder, instead) for folder in folders])
 
 
-def _several(parts: Sequence[Results], path: Location) -> Results:
+def _several(parts: Sequence[Results]) -> Results:
     """Return several experiments as one; those that were not measured yet give no runs."""
     if not parts:
-        raise StoreError(f"{path}: no experiment was given")
+        raise StoreError("these folders: no experiment was given")
     return parts[0] if len(parts) == 1 else Results(parts=tuple(parts))
 
 

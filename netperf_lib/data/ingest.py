@@ -41,7 +41,6 @@ from .files import (
     names,
     own_path,
     plain_file,
-    temporary,
     tidy,
 )
 from .layout import IMPORT, block_of, experiment_folders, is_leading
@@ -55,7 +54,7 @@ from .raw import (
     why,
 )
 from .shipped import PACKAGE_FOLDER
-from .tables import SCHEMAS, PartWriter, TableName, detail, run_row, runs_table
+from .tables import SCHEMAS, TableName, detail, part_writer, run_row, runs_table
 from .workers import run_all
 
 OnProgress = Callable[[int, int], None]
@@ -71,7 +70,9 @@ _MOST_ROWS = 1 << 24
 """Rows of a part whose raw runs are not there."""
 _ROWS_PER_BYTE = 4
 """Rows of details that a byte of a log can give at most; logs may be packed."""
-_SOURCES = "errors.py metrics.py data/**/*.py experiment/**/*.py tools/**/*.py".split()
+_SOURCES = (
+    "errors.py metrics.py quantities.py data/**/*.py experiment/**/*.py tools/**/*.py"
+).split()
 
 
 @cache
@@ -90,9 +91,8 @@ def reader_version() -> str:
         sources += [Path(module.__file__)] if module.__file__ else []
     digest = hashlib.sha256()
     for path in sources:
-        digest.update(
-            f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode()
-        )
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 
 
@@ -150,13 +150,11 @@ def tables_of(
         records = [(name, listed.get(name)) for name in folders]
         made = orjson.dumps([reader_version(), last_name(source), records])
         generation = hashlib.sha256(made).hexdigest()[:16]
-        footer = _footer(_part(folder, "runs", block))
-        written = {footer.get("generation")}
-        for table in set(details).intersection(footer.get("tables", ())):
-            written.add(_footer(_part(folder, table, block)).get("generation"))
         # a run that was refused may have been repaired
-        if footer.get("refused") or written != {generation}:
-            behind[block] = generation
+        whole = {"generation": generation, "refused": False}
+        for table in ("runs", *details):
+            if _footer(_part(folder, table, block)) != whole:
+                behind[block] = generation
     return Tables(source, folder, blocks, behind)
 
 
@@ -230,7 +228,7 @@ def current(source: Path, table: TableName) -> Tables:
         "a user with write access can build them for everyone with `npl ingest`",
         stacklevel=5,
     )
-    _elsewhere[source] = temporary()
+    _elsewhere[source] = TemporaryDirectory(prefix="netperf-", ignore_cleanup_errors=True)
     return current(source, table)
 
 
@@ -325,9 +323,10 @@ def make_part(source: Path, into: Path, block: str, generation: str) -> int:
     footer: dict[str, Any] = {"generation": generation, "refused": False}
     parts = {table: own_path(into, str(_part(Path(), table, block))) for table in SCHEMAS}
     with ExitStack() as stack:
-        writers = {}
+        add = {}
         for table in DETAIL:
-            writers[table] = stack.enter_context(PartWriter(table, parts[table]))
+            writer = part_writer(parts[table], SCHEMAS[table], footer)
+            add[table] = stack.enter_context(writer)
         for raw in open_raw(source, block):
             for row, parsed in _read_folder(raw):
                 count += 1
@@ -336,15 +335,10 @@ def make_part(source: Path, into: Path, block: str, generation: str) -> int:
                 rows.append(row | {"experiment": experiment})
                 footer["refused"] |= parsed is None
                 for table, some in detail(experiment, row["run_id"], parsed or ()):
-                    writers[table].add(some)
-        footer["tables"] = [
-            table for table, writer in writers.items() if writer.finish(footer)
-        ]
-    for table in set(DETAIL).difference(footer["tables"]):
-        parts[table].unlink(missing_ok=True)
-    with PartWriter("runs", parts["runs"]) as writer:
-        writer.add(runs_table(rows))
-        writer.finish(footer)
+                    add[table](some)
+    runs = runs_table(rows)
+    with part_writer(parts["runs"], runs.schema, footer) as add_runs:
+        add_runs(runs)
     return count
 
 

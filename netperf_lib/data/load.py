@@ -20,7 +20,7 @@ from ..metrics import METRICS
 from .declaration import Declaration, claims, declaration, read_plan
 from .files import Location, explained, last_name
 from .ingest import current, read_part
-from .layout import experiment_folder, experiment_folders
+from .layout import experiment_folders
 from .raw import exclusions
 from .shipped import located
 from .tables import SCHEMAS, TableName
@@ -82,7 +82,13 @@ class Results:
 
         Contrasts other than those in force when the runs were measured count as added.
         """
-        return _in_force(self.own_folder, self._whole)
+        declared = declaration(self.own_folder)
+        measured = set(self._whole["declaration_sha256"].dropna())
+        if declared.digest is None or measured <= {declared.digest}:
+            return declared
+        experiment = declared.experiment.model_copy(update={"contrasts": ()})
+        added = (*declared.experiment.contrasts, *declared.added)
+        return replace(declared, experiment=experiment, added=added)
 
     @property
     def declaration(self) -> Experiment:
@@ -166,14 +172,13 @@ class Results:
     @property
     def metrics(self) -> list[str]:
         """The metrics that were measured."""
-        return [m for m in METRICS if m in self.runs]
+        return list(filter(self.runs.__contains__, METRICS))
 
     @property
     def factors(self) -> list[str]:
         """The factors that vary."""
-        return [
-            f for f in dimensions(self.runs.columns) if len(self.runs[f].unique()) > 1
-        ]
+        counts = self.runs.nunique(dropna=False)
+        return [name for name in dimensions(counts.index) if counts[name] > 1]
 
     @property
     def notice(self) -> str | None:
@@ -223,10 +228,12 @@ def load(path: Locations, table: TableName = "runs") -> pd.DataFrame:
     >>> len(npl.load("data/recorded/lab-full"))
     264
     """
-    if isinstance(path, str | os.PathLike):
-        return _table(experiment_folder(located(path)[0]), table)
+    is_one = isinstance(path, str | os.PathLike)
+    folders = experiment_folders(located(path)[0] if is_one else path)
+    if len(folders) == 1:
+        return _table(folders[0], table)
     frames = []
-    for folder in experiment_folders(path):
+    for folder in folders:
         with suppress(NotMeasured):
             frames.append(_table(folder, table))
     return _together(frames)
@@ -234,24 +241,11 @@ def load(path: Locations, table: TableName = "runs") -> pd.DataFrame:
 
 def _table(folder: Path, table: TableName) -> pd.DataFrame:
     """Return a table of an experiment; its runs say whether it declared contrasts."""
-    frame = _frame(folder, table)
-    if table == "runs" and _in_force(folder, frame).experiment.contrasts:
-        frame["declared"] = True
-    return frame
-
-
-def _in_force(folder: Path, runs: pd.DataFrame) -> Declaration:
-    """Return the declaration of an experiment.
-
-    Contrasts other than those in force when the runs were measured count as added.
-    """
-    declared = declaration(folder)
-    measured = set(runs["declaration_sha256"].dropna())
-    if declared.digest is None or measured <= {declared.digest}:
-        return declared
-    experiment = declared.experiment.model_copy(update={"contrasts": ()})
-    added = (*declared.experiment.contrasts, *declared.added)
-    return replace(declared, experiment=experiment, added=added)
+    if table != "runs":
+        return _frame(folder, table)
+    results = Results(folder)
+    runs = results._whole
+    return runs.assign(declared=True) if results.declaration.contrasts else runs
 
 
 def _together(frames: list[pd.DataFrame]) -> pd.DataFrame:

@@ -9,8 +9,8 @@ Polars, Dask and Spark skip what a filter rules out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,53 +87,37 @@ SCHEMAS: dict[TableName, pa.Schema] = {
 }
 
 
-class PartWriter(ExitStack):
-    """One part of a table, written a row group at a time; without rows no file appears."""
+@contextmanager
+def part_writer(
+    file: Path, schema: pa.Schema, footer: Mapping[str, Any]
+) -> Iterator[Callable[[pa.Table], None]]:
+    """Yield a function that adds rows to a part of a table, which appears when the block succeeds.
 
-    def __init__(self, table: TableName, file: Path) -> None:
-        super().__init__()
-        self._file = file
-        self._writer: pq.ParquetWriter | None = None
-        self._waiting: list[pa.Table] = []
+    At most one row group more than what is added is held in memory. The footer is written last.
+    """
+    # figures hardly repeat: a dictionary of them would be built and discarded
+    text = [field.name for field in schema if pa.types.is_string(field.type)]
+    options = {"use_dictionary": text, "write_page_checksum": True, "store_schema": False}
+    waiting: list[pa.Table] = []
 
-    def add(self, rows: pa.Table) -> None:
-        """Add rows; at most one row group more than these is held in memory."""
-        self._waiting.append(rows)
-        if sum(map(len, self._waiting)) >= GROUP_ROWS:
-            self._flush()
+    def add(rows: pa.Table) -> None:
+        waiting.append(rows)
+        if sum(map(len, waiting)) >= GROUP_ROWS:
+            flush()
 
-    def _flush(self) -> None:
-        rows = pa.concat_tables(self._waiting, promote_options="default")
-        self._waiting = []
-        if self._writer is None:
-            # figures hardly repeat: a dictionary of them would be built and discarded
-            text = [field.name for field in rows.schema if pa.types.is_string(field.type)]
-            self._writer = self.enter_context(
-                pq.ParquetWriter(
-                    self.enter_context(appearing(self._file)),
-                    rows.schema,
-                    compression="zstd",
-                    use_dictionary=text,
-                    write_page_checksum=True,
-                    store_schema=False,
-                )
-            )
-        self._writer.write_table(rows, row_group_size=GROUP_ROWS)
+    def flush() -> None:
+        writer.write_table(pa.concat_tables(waiting), row_group_size=GROUP_ROWS)
+        waiting.clear()
 
-    def finish(self, footer: Mapping[str, Any]) -> bool:
-        """Write the remaining rows and the footer.
-
-        Return whether there were rows, and so a file.
-        """
-        if self._waiting:
-            self._flush()
-        if self._writer is None:
-            return False
-        self._writer.add_key_value_metadata(
-            {"netperf_part": orjson.dumps(footer).decode()}
-        )
-        self.close()
-        return True
+    with (
+        appearing(file) as draft,
+        pq.ParquetWriter(draft, schema, compression="zstd", **options) as writer,
+    ):
+        yield add
+        if waiting:
+            flush()
+        content = orjson.dumps(footer).decode()
+        writer.add_key_value_metadata({"netperf_part": content})
 
 
 def detail(

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -25,7 +24,6 @@ from .faulty import fault
 
 __all__ = ["deployment"]  # a fixture
 
-RECORDED = Path(npl.recorded())
 QPERF = "tcp_lat:\n    latency  =  {} us\n"
 EVERY = "NETPERF_FAULTS" in os.environ
 REMEDIES = {
@@ -151,13 +149,8 @@ def test_each_operation_may_fail_once(command, tmp_path, request):
 
 
 @pytest.fixture
-def place(tmp_path):
-    """The first round of the recorded experiment, without tables."""
-
-    def others(folder, names):
-        return [name for name in names if re.match(r"tables|d01-r(?!001)", name)]
-
-    return Path(shutil.copytree(RECORDED, tmp_path / "place", ignore=others))
+def place(first_round, tmp_path):
+    return Path(shutil.copytree(first_round, tmp_path / "place"))
 
 
 @pytest.mark.parametrize(

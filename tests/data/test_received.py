@@ -15,6 +15,7 @@ from click.testing import CliRunner
 import netperf_lib as npl
 from netperf_lib import cli
 from netperf_lib.errors import NetperfError, explain
+from netperf_lib.reporting import explorer
 
 SECRET = "PRIVATE KEY OF THE READER"
 DOCUMENTS = (
@@ -23,25 +24,9 @@ DOCUMENTS = (
 ).split()
 
 
-@pytest.fixture(scope="module")
-def sent(tmp_path_factory):
-    """The first round of the recorded experiment, with its tables."""
-
-    def others(folder, names):
-        return [name for name in names if name.startswith("d01-r") and "r001" not in name]
-
-    place = tmp_path_factory.mktemp("sent") / "mine"
-    shutil.copytree(npl.recorded() / "raw", place / "raw", ignore=others)
-    for name in ("experiment.yaml", "plan.json", "hosts", "digests"):
-        copy = shutil.copytree if (npl.recorded() / name).is_dir() else shutil.copy
-        copy(npl.recorded() / name, place / name)
-    npl.ingest(place)
-    return place
-
-
 @pytest.fixture
-def place(sent, tmp_path):
-    return Path(shutil.copytree(sent, tmp_path / "received" / "mine"))
+def place(first_round, tmp_path):
+    return Path(shutil.copytree(first_round, tmp_path / "received" / "mine"))
 
 
 def pipe(path):
@@ -104,7 +89,6 @@ def test_what_is_no_plain_file_is_never_read(place, name, other):
     path.unlink(missing_ok=True)
     path.parent.mkdir(exist_ok=True)
     other(path)
-    shutil.rmtree(place / "tables")
     said = "\n".join(outputs(place))
     assert SECRET not in said
     if path.parent != run:
@@ -113,6 +97,8 @@ def test_what_is_no_plain_file_is_never_read(place, name, other):
         with suppress(NetperfError):
             runs = npl.load(place).set_index("run_id")
             assert runs.loc[run.name, "status"] == "failed"
+            [log] = explorer._logs(npl.read(place), [run.name])
+            assert log == "" or name == "run.json"
 
 
 @pytest.mark.timeout(20)
@@ -170,6 +156,7 @@ ODD = {
 @pytest.mark.parametrize("kind", ODD)
 @pytest.mark.parametrize("has_raw", [True, False])
 def test_an_odd_part_is_one_error_that_says_what_to_do(place, kind, has_raw):
+    npl.ingest(place)
     [part] = (place / "tables" / "runs").glob("*.parquet")
     ODD[kind](part)
     if not has_raw:

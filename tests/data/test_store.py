@@ -123,7 +123,14 @@ def test_a_table_of_an_older_version_loads_with_null_columns(store):
 
 @pytest.mark.parametrize(
     "name",
-    ["tools/qperf", "tools/ntttcp", "metrics", "tools/ss", "experiment/factors"],
+    [
+        "tools/qperf",
+        "tools/ntttcp",
+        "metrics",
+        "quantities",
+        "tools/ss",
+        "experiment/factors",
+    ],
 )
 def test_the_version_of_the_readers_follows_their_source(name, monkeypatch, tmp_path):
     before = ingest_module.reader_version.__wrapped__()
