@@ -15,7 +15,7 @@ from ..analysis.compare import compare
 from ..analysis.verdicts import Comparison, Family, confidences
 from ..analysis.words import capital, effect, span, unit_of
 from ..metrics import format_value
-from .figure import INK, LINE_HEIGHT, MUTE, canvas, each, some
+from .figure import INK, LINE_HEIGHT, MUTE, canvas, each, right_ticks, some
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,9 +79,8 @@ def forest(data: Any, *, ax: Axes | None = None) -> Axes:
         chart.tick_params("x", labelsize=7)
         chart.grid(axis="y", visible=False)
         chart.axvline(1, color=INK, lw=0.8)
-        for end in rows["end"]:
-            chart.axhline(end, color="#d8dee6", lw=0.6)
-        _effects(chart, rows)
+        for row in rows.itertuples():
+            _effect(chart, row, low, high)
         _words(chart, rows)
     return chart  # type: ignore[no-any-return]
 
@@ -97,25 +96,21 @@ def _rows(comparisons: Iterable[Comparison]) -> pd.DataFrame:
             values += f" ({c.context})"
         sign, marker, colour = LOOKS.get(c.verdict, OTHER)
         joined = " against " if c.threshold is None else ": "
-        found.append(
-            {
-                "names": fill(joined.join(c.names), 45, break_on_hyphens=False),
-                "values": fill(values, 52, break_on_hyphens=False),
-                "verdict": f"{effect(c.ratio)}  {sign} {c.verdict}",
-                "interval": span(c.ratio, c.low, c.high).removesuffix("–"),
-                "marker": marker,
-                "colour": colour,
-                "ratio": c.ratio,
-                "low": c.low,
-                "high": c.high,
-                "margin": 1 + c.margin,
-            }
-        )
+        row: dict[str, Any] = {
+            "ratio": c.ratio,
+            "low": c.low,
+            "high": c.high,
+            "margin": 1 + c.margin,
+        }
+        row["names"] = fill(joined.join(c.names), 45, break_on_hyphens=False)
+        row["values"] = fill(values, 52, break_on_hyphens=False)
+        row["verdict"] = f"{effect(c.ratio)}  {sign} {c.verdict}"
+        row["interval"] = span(c.ratio, c.low, c.high).removesuffix("–")
+        found.append(row | {"marker": marker, "colour": colour})
     rows = pd.DataFrame(found)
-    above = rows["names"].str.count("\n") + 1
     below = rows["values"].str.count("\n") + 1
-    rows["height"] = above + below
-    rows["end"] = (rows["height"] + GAP).cumsum()
+    rows["height"] = rows["names"].str.count("\n") + 1 + below + GAP
+    rows["end"] = rows["height"].cumsum()
     rows["y"] = rows["end"] - GAP / 2 - below
     fits = rows["end"] <= MAX_LINES
     fits[0] = True
@@ -135,37 +130,37 @@ def _caption(shown: Sequence[Comparison], more: int) -> str:
 
 def _words(chart: Axes, rows: pd.DataFrame) -> None:
     """Write names over values at the left axis, and verdict over interval at a right one."""
-    right = chart.secondary_yaxis("right")
-    right.spines["right"].set_visible(False)
-    for axes, over, under in (
-        (chart, "names", "values"),
-        (right, "verdict", "interval"),
-    ):
-        strong: Any = {"size": 7.5, "weight": "bold", "va": "bottom"}
-        axes.set_yticks(rows["y"] - 0.1, rows[over], **strong)
-        plain: Any = {"size": 7, "color": MUTE, "va": "top"}
-        axes.set_yticks(rows["y"] + 0.1, rows[under], minor=True, **plain)
-        axes.tick_params("y", which="both", length=0)
+    right = right_ticks(chart)
+    chart.tick_params("y", which="both", length=0)
+    over: Any = {"size": 7.5, "weight": "bold", "va": "bottom"}
+    under: Any = {"size": 7, "color": MUTE, "va": "top", "minor": True}
+    chart.set_yticks(rows["y"] - 0.1, rows["names"], **over)
+    chart.set_yticks(rows["y"] + 0.1, rows["values"], **under)
+    right.set_yticks(rows["y"] - 0.1, rows["verdict"], **over)
+    right.set_yticks(rows["y"] + 0.1, rows["interval"], **under)
     for label, colour in zip(right.get_yticklabels(), rows["colour"], strict=True):
         label.set_color(colour)
 
 
-def _effects(chart: Axes, rows: pd.DataFrame) -> None:
-    """Draw margin, interval and change of each row; an arrow where that is outside of the axis."""
-    low, high = chart.get_xlim()
-    margins = rows["margin"] - 1 / rows["margin"]
+def _effect(chart: Axes, row: Any, low: float, high: float) -> None:
+    """Draw margin, interval and change of a row; an arrow where that is outside of the axis."""
+    chart.axhline(row.end, color="#d8dee6", lw=0.6)
     band: Any = {"color": "#0072b2", "alpha": 0.14, "lw": 0}
-    centres = rows["end"] - (GAP + rows["height"]) / 2
-    chart.barh(centres, margins, rows["height"] + GAP / 2, 1 / rows["margin"], **band)
-    certain = rows[(rows["low"] > 0) & np.isfinite(rows["high"])]
-    ends = certain[["low", "high"]].clip(low, high)
-    chart.hlines(certain["y"], ends["low"], ends["high"], certain["colour"], lw=2.4)
-    # an effect may be 0 or without bounds
-    x = rows["ratio"].where((rows["ratio"] > 0) & np.isfinite(rows["ratio"]))
-    marker = rows["marker"].mask(x < low, "<").mask(x > high, ">")
-    x = x.clip(low * 1.06, high / 1.06)
-    for place, y, shape, colour in zip(x, rows["y"], marker, rows["colour"], strict=True):
-        chart.plot(place, y, shape, color=colour, ms=6.5, mec="white", mew=0.7)
+    chart.fill_betweenx(
+        [row.end - row.height, row.end], 1 / row.margin, row.margin, **band
+    )
+    if row.low > 0 and math.isfinite(row.high):
+        begin, end = np.clip([row.low, row.high], low, high)
+        chart.hlines(row.y, begin, end, row.colour, lw=2.4)
+    if not 0 < row.ratio < math.inf:  # one side is zero: it has no size
+        return
+    marker = row.marker
+    if row.ratio < low:
+        marker = "<"
+    if row.ratio > high:
+        marker = ">"
+    place = np.clip(row.ratio, low * 1.06, high / 1.06)
+    chart.plot(place, row.y, marker, color=row.colour, ms=6.5, mec="white", mew=0.7)
 
 
 def _ratio_text(v: float) -> str:
@@ -180,11 +175,10 @@ def _ratio_text(v: float) -> str:
 
 def _window(rows: pd.DataFrame) -> tuple[float, float]:
     """Limits of the axis: all intervals, or what is near if the margin could not be seen."""
-    ratios = rows[["ratio", "low", "high"]].to_numpy(float).ravel()
-    margins = (1 + 1.6 * (rows["margin"] - 1)).to_numpy()
-    values = np.concatenate([ratios, margins, 1 / margins])
-    values = values[np.isfinite(values) & (values > 0)]
-    low, high = values.min() / 1.08, values.max() * 1.08
+    margins = 1 + 1.6 * (rows["margin"] - 1)
+    drawn = pd.concat([rows["ratio"], rows["low"], rows["high"], margins, 1 / margins])
+    drawn = drawn[np.isfinite(drawn) & (drawn > 0)]
+    low, high = drawn.min() / 1.08, drawn.max() * 1.08
     near = rows["ratio"].between(1 / WIDEST_RATIO, WIDEST_RATIO).any()
     if near and high > WIDEST_RATIO**2 * low:
         return max(low, 1 / WIDEST_RATIO), min(high, WIDEST_RATIO)

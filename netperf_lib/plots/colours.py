@@ -67,17 +67,13 @@ def colours(names: Sequence[str]) -> dict[str, tuple[str, str]]:
     looks: dict[str, tuple[str, str]] = {}
     for name in names:
         used = {colour for colour, _ in looks.values()}
-        for colour, marker in _candidates(name):
-            free = (colour, marker) not in looks.values()
-            alike = colour in used and _place(name) not in PLACEMENTS
-            if free and (not alike or len(looks) >= MAX_STYLES):
-                looks[name] = colour, marker
+        if name.partition(", ")[0] in PLACEMENTS or len(looks) >= MAX_STYLES:
+            used = set()
+        for look in _candidates(name):
+            if look[0] not in used and look not in looks.values():
+                looks[name] = look
                 break
     return looks
-
-
-def _place(name: str) -> str:
-    return name.partition(", ")[0]
 
 
 def _candidates(name: str) -> Iterator[tuple[str, str]]:
@@ -85,8 +81,7 @@ def _candidates(name: str) -> Iterator[tuple[str, str]]:
     place, _, others = name.partition(", ")
     if place in PLACEMENTS:
         rank = list(PLACEMENTS).index(place)
-        first = zlib.crc32(others.encode()) if others else 0
-        for number in count(first):
+        for number in count(zlib.crc32(others.encode())):  # of no others 0
             yield _look(PLACE_STYLES, rank, number)
     first = zlib.crc32(name.encode())
     for number in count():

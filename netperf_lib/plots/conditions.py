@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
@@ -23,6 +24,7 @@ from .figure import (
     legend,
     legend_height,
     listed,
+    right_ticks,
     room,
     some,
 )
@@ -69,34 +71,29 @@ def rounds(
     >>> ax = npl.plots.rounds(exp, "latency_oneway_us", by="placement")
     """
     obs = observe(data, metric, hue or by, where=where)
-    info, runs, table = metric_of(obs.metric), obs.complete, obs.levels
-    table = table[table["n"] > 0]
-    deployments = runs["replicate"].nunique()
-    called = {name: name for name in table.index}
+    info = metric_of(obs.metric)
+    table = obs.levels[obs.levels["n"] > 0].assign(called=lambda one: one.index)
     if hue:
-        called = obs.called(as_tuple(hue))
-    runs["called"] = runs["condition"].astype(str).map(called)
-    runs["place"] = runs["round"]
-    order = "Round" if obs.blocked else "Run"
-    axis = order
-    if deployments > 1:
-        runs["place"] = runs.groupby(["replicate", "round"]).ngroup() + 1
-        axis += f" ({deployments} deployments, one after another)"
-    panels = [list(table.index)] if ax is not None else _near(table["median"])
-    caption = (
-        f"{_measured(obs)}: runs in time order; line and band: median and "
-        f"{interval_words(table['n'], deployments)}. n = {each(table['n'])} per condition."
-    )
+        table["called"] = table.index.map(obs.called(as_tuple(hue)))
+    panels = [table] if ax is not None else _near(table)
+    caption = _caption(obs, table, "runs in time order; line and band:", "condition")
     if len(panels) > 1:
         caption += " The panels have different scales."
     alt = f"Medians: {listed(table['median'], info.unit)}."
-    names = [list(dict.fromkeys(called[name] for name in panel)) for panel in panels]
-    height = 0.8 + sum(max(1.1, legend_height(part)) for part in names)
+    runs = obs.complete.join(table["called"], on="condition")
+    runs["place"] = runs["round"]
+    order = axis = "Round" if obs.blocked else "Run"
+    deployments = runs["replicate"].nunique()
+    if deployments > 1:
+        runs["place"] = runs.groupby(["replicate", "round"]).ngroup() + 1
+        axis += f" ({deployments} deployments, one after another)"
+    heights = [legend_height(panel["called"].unique()) for panel in panels]
+    height = 0.8 + np.maximum(heights, 1.1).sum()
     grid = {"nrows": len(panels), "sharex": True}
     with canvas(obs.origin.notice, height, caption, alt, ax, **grid) as charts:
-        for chart, panel, part in zip(charts, panels, names, strict=True):
-            shown = runs[runs["condition"].isin(panel)]
-            _panel(chart, shown, table.loc[panel], called, part)
+        for chart, panel in zip(charts, panels, strict=True):
+            shown = runs[runs["condition"].isin(panel.index)]
+            _panel(chart, shown, panel)
             label_axis(chart, obs.metric, "y", shown["value"])
             chart.margins(y=0.15)
             room(chart)
@@ -106,41 +103,31 @@ def rounds(
     return charts[0]  # type: ignore[no-any-return]
 
 
-def _measured(obs: Observations) -> str:
-    return f"Measured by {measured_by(obs)}"
+def _caption(obs: Observations, table: pd.DataFrame, drawn: str, row: str) -> str:
+    """What is drawn, of how many runs."""
+    interval = interval_words(table["n"], obs.complete["replicate"].nunique())
+    counts = f"n = {each(table['n'])} per {row}"
+    return f"Measured by {measured_by(obs)}: {drawn} median and {interval}. {counts}."
 
 
-def _near(medians: pd.Series[float]) -> list[list[str]]:
+def _near(table: pd.DataFrame) -> list[pd.DataFrame]:
     """The conditions in panels: a few in each that can share a linear axis."""
-    ordered = medians.sort_values(ascending=False, kind="stable")
-    panels: list[list[str]] = []
-    above = 0.0
-    for name, median in ordered.items():
-        if not panels or len(panels[-1]) == MOST_LINES or above >= 3 * median:
-            panels.append([])
-        panels[-1].append(str(name))
-        above = median
-    if len(panels) <= MOST_PANELS:
-        return panels
-    names = list(ordered.index)
-    return [names[i : i + MOST_LINES] for i in range(0, len(names), MOST_LINES)]
+    ordered = table.sort_values("median", ascending=False, kind="stable")
+    scale = (ordered["median"].shift() >= 3 * ordered["median"]).cumsum()
+    place = scale.groupby(scale).cumcount() // MOST_LINES
+    panels = ordered.groupby([scale, place])
+    if panels.ngroups > MOST_PANELS:
+        panels = ordered.groupby(np.arange(len(ordered)) // MOST_LINES)
+    return [panel for _, panel in panels]
 
 
-def _panel(
-    chart: Axes,
-    runs: pd.DataFrame,
-    table: pd.DataFrame,
-    called: Mapping[str, str],
-    names: Sequence[str],
-) -> None:
+def _panel(chart: Axes, runs: pd.DataFrame, table: pd.DataFrame) -> None:
     """Draw the runs of a panel, each condition with its median and interval."""
     import seaborn as sns  # takes a while to import
 
-    looks = colours(names)
-    look: Any = {
-        "palette": {name: colour for name, (colour, _) in looks.items()},
-        "markers": {name: marker for name, (_, marker) in looks.items()},
-    }
+    looks = colours(list(table["called"].unique()))
+    look: Any = pd.DataFrame(looks, index=["palette", "markers"]).to_dict("index")
+    names = list(looks)
     sns.lineplot(
         runs,
         x="place",
@@ -156,8 +143,8 @@ def _panel(
         ax=chart,
         **look,
     )
-    for name, level in table.iterrows():
-        colour, _ = looks[called[str(name)]]
+    for _, level in table.iterrows():
+        colour, _ = looks[level["called"]]
         chart.axhline(level["median"], color=colour, lw=1)
         if level["low"] < level["high"]:
             chart.axhspan(level["low"], level["high"], color=colour, alpha=0.12, lw=0)
@@ -197,29 +184,24 @@ def levels(
     import seaborn as sns  # takes a while to import
 
     obs = observe(data, metric, by, where=where)
-    info, table = metric_of(obs.metric), obs.levels
-    known = table[table["n"] > 0]
+    info = metric_of(obs.metric)
+    known = obs.levels[obs.levels["n"] > 0]
     some(known, f"there is no value of {info.label}")
     table = known.head(MOST_ROWS)
-    deployments = obs.complete["replicate"].nunique()
-    caption = (
-        f"{_measured(obs)}: every run (points), median and "
-        f"{interval_words(table['n'], deployments)}. n = {each(table['n'])} per row."
-    )
+    caption = _caption(obs, table, "every run (points),", "row")
     if len(known) > len(table):
         caption += f" The first {len(table)} of {len(known)} conditions."
-    alt = listed(table["median"], info.unit)
-    names = list(map(str, table.index))
-    palette = {name: colour for name, (colour, _) in colours(names).items()}
-    with canvas(obs.origin.notice, 0.75 + 0.21 * len(names), caption, alt, ax) as (
-        chart,
-    ):
+    medians, names = table["median"], list(table.index)
+    ink = [colour for colour, _ in colours(names).values()]
+    height, alt = 0.75 + 0.21 * len(names), listed(medians, info.unit)
+    with canvas(obs.origin.notice, height, caption, alt, ax) as (chart,):
         runs = obs.complete.astype({"condition": str})
         runs = runs[runs["condition"].isin(names)]
-        rows: Any = {"x": "value", "y": "condition", "hue": "condition", "order": names}
+        rows: Any = {"y": "condition", "order": names}
+        rows |= {"hue": "condition", "hue_order": names, "palette": ink}
         points: Any = {"size": 3, "alpha": 0.45, "jitter": 0.28, "legend": False}
-        sns.stripplot(runs, **rows, **points, palette=palette, zorder=1, ax=chart)
-        places, medians, ink = range(len(names)), table["median"], list(palette.values())
+        sns.stripplot(runs, x="value", **rows, **points, zorder=1, ax=chart)
+        places = range(len(names))
         ends = [medians - table["low"], table["high"] - medians]
         chart.errorbar(medians, places, xerr=ends, fmt="none", ecolor=ink, elinewidth=2.4)
         chart.scatter(medians, places, s=42, c=ink, ec="white", lw=0.5, zorder=3)
@@ -227,8 +209,7 @@ def levels(
         chart.grid(axis="y", visible=False)
         chart.set_ylim(len(names) - 0.4, -0.6)
         chart.set(title=info.label, ylabel="")
-        right = chart.secondary_yaxis("right")
-        right.set_yticks(places, [format_value(v, info.unit) for v in medians])
-        right.tick_params(length=0)
-        right.spines["right"].set_visible(False)
+        right_ticks(chart).set_yticks(
+            places, [format_value(v, info.unit) for v in medians]
+        )
     return chart  # type: ignore[no-any-return]

@@ -98,10 +98,6 @@ class Chart(Axes):
         assert isinstance(self.figure, Plot)
         return self.figure
 
-    def savefig(self, *place: Any, **options: Any) -> None:
-        """Write the figure, as its own `savefig` does."""
-        self.drawn.savefig(*place, **options)
-
     def __repr__(self) -> str:
         return repr(self.drawn)
 
@@ -165,36 +161,36 @@ def label_axis(
     >>> ax = sns.stripplot(obs.table, x="value", y="condition")
     >>> npl.plots.label_axis(ax, obs)
     """
-    if not isinstance(data, str):
-        if values is None:
-            values = data.table["value"]
-        data = data.metric
-    info = metric_of(data)
-    found = np.array([], float)
-    if values is not None:
-        found = np.asarray(list(values), float)
+    if isinstance(data, Observations):
+        metric, drawn = data.metric, [*data.table["value"]]
+    else:
+        metric, drawn = data, []
+    info = metric_of(metric)
+    found = np.array(drawn if values is None else [*values], float)
     found = found[np.isfinite(found)]
-    wide = found.size and found.min() > 0 and found.max() > WIDE_RANGE * found.min()
-    upright = which == "y"
-    axis: Any
-    other: Any
-    axis, other = (ax.yaxis, ax.xaxis) if upright else (ax.xaxis, ax.yaxis)
-    unit, size = _unit(info.unit, found)
-    words = info.label
-    if wide:
+    words, upright = info.label, which == "y"
+    axes: list[Any] = [ax.xaxis, ax.yaxis]
+    if upright:
+        axes.reverse()
+    axis, other = axes
+    if found.size and found.min() > 0 and found.max() > WIDE_RANGE * found.min():
         words += " (log scale)"
         ax.set(**{f"{which}scale": "log"})
-        round_ticks(axis, info.unit, found)
+        decades = math.log10(found.max() / found.min())
+        axis.set_major_locator(LogLocator(subs=(1, 3) if decades < 2 else (1,)))
+        axis.set_major_formatter(lambda v, _: format_value(v, info.unit))
+        axis.set_minor_formatter(NullFormatter())
     else:
+        unit, size = _unit(info.unit, found)
         if unit:
             words += f" ({unit})"
         axis.set_major_locator(MaxNLocator(6))
         axis.set_major_formatter(lambda v, _: f"{v / size:,.6g}")
     axis.set_label_text(fill(words, UPRIGHT) if upright else words)
-    figure: Any = ax.figure
     if isinstance(other.get_major_formatter(), StrCategoryFormatter):
         for text in other.get_ticklabels():
             text.set_parse_math(False)  # a label may hold a price: $5
+        figure: Any = ax.figure
         if not upright and figure.axes == [ax] and not isinstance(figure, Plot):
             # as high as its rows need
             figure.set_figheight(0.75 + 0.2 * len(other.get_ticklocs()))
@@ -240,21 +236,21 @@ def _unit(unit: str, values: Any) -> tuple[str, float]:
     return next(((name, size) for name, size in sizes if top >= size), sizes[-1])
 
 
-def round_ticks(axis: Any, unit: str, values: Any) -> None:
-    """Write round values with their unit on a log axis, and no others."""
-    decades = math.log10(np.max(values) / np.min(values))
-    axis.set_major_locator(LogLocator(subs=(1, 3) if decades < 2 else (1,)))
-    axis.set_major_formatter(lambda v, _: format_value(v, unit))
-    axis.set_minor_formatter(NullFormatter())
-
-
-def room(ax: Axes, share: float = 0.1) -> None:
+def room(ax: Axes) -> None:
     """Leave room on a linear axis, so that noise of a few per cent does not look large."""
     low, high = ax.get_ylim()
     if ax.get_yscale() == "linear" and low >= 0:
         centre = (low + high) / 2
-        half = max((high - low) / 2, 0.05 * centre) * (1 + share)
+        half = 1.1 * max(high - centre, 0.05 * centre)
         ax.set_ylim(max(0.0, centre - half), centre + half)
+
+
+def right_ticks(ax: Axes) -> Axes:
+    """Return a second axis at the right, for words at the ends of rows."""
+    right: Any = ax.secondary_yaxis("right")
+    right.tick_params(which="both", length=0)
+    right.spines["right"].set_visible(False)
+    return right  # type: ignore[no-any-return]
 
 
 def legend(ax: Axes) -> None:
