@@ -181,13 +181,14 @@ def combine(documents: Mapping[str, Document]) -> Document:
     sections = (i for i, cell in enumerate(whole.cells) if cell.source.startswith("# "))
     whole.cells.insert(next(sections, len(whole.cells)), text_cell("", mark="facts"))
     begun = len(whole.cells)
-    chapters: dict[str, list[Document]] = {}
+    chapters: dict[tuple[str, str], list[Document]] = {}
     lacking = []
     for key, part in parts.items():
         if part.nothing:
             lacking.append(f"- {as_markdown(part.title)}: {as_markdown(part.nothing)}.")
         else:
-            chapters.setdefault(part.notebook or key, []).append(part)
+            subject = part.title.partition(": ")[0]
+            chapters.setdefault((part.notebook or key, subject), []).append(part)
     for chapter in chapters.values():
         whole.cells += _chapter(chapter)
     if len(chapters) > 2:
@@ -222,20 +223,20 @@ def _chapter(parts: list[Document]) -> Iterator[Any]:
     if several:
         title = title.partition(": ")[0]
     yield text_cell(f"# {as_markdown(title)}")
-    first_cells = list(map(_shortened, first.cells))
-    said = {cell.source for cell in first_cells if cell.cell_type == "markdown"} - {""}
-    question, *shown = first_cells[: _last_shown(first)]
-    yield question
+    whole = list(map(_shortened, first.cells))
+    told = {cell.source for cell in whole if cell.cell_type == "markdown"} - {""}
     for part in parts:
-        if part is not first:
-            cells = map(_shortened, part.cells[: _last_shown(part)])
-            shown = [cell for cell in cells if cell.source not in said]
+        shown = list(map(_shortened, part.cells[: _last_shown(part)]))
+        if part is first:
+            yield shown.pop(0)
+        else:
+            shown = [cell for cell in shown if cell.source not in told]
         if several:
             quantity = part.title.partition(": ")[2]
             yield text_cell(f"## {as_markdown(capital(quantity))}")
             shown = [_with_headings(cell, LOWER, "#") for cell in shown]
         yield from shown
-    yield from first_cells[_last_shown(first) :]
+    yield from whole[_last_shown(first) :]
 
 
 def _last_shown(part: Document) -> int:

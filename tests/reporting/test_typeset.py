@@ -174,6 +174,17 @@ def test_pages_of_one_notebook_are_one_chapter():
     assert [printed.count(words) for words in ("Move.", "figure of")] == [1, 2]
 
 
+def test_each_factor_is_a_chapter_though_they_share_a_notebook():
+    books = {}
+    for name in ("Racks", "Kernels"):
+        cells = [new_markdown_cell(f"# {name}\nDoes it matter?")]
+        books[name] = document(new_notebook(cells=cells), name=name)
+        books[name].title, books[name].notebook = f"{name}: latency", "factor"
+    made = combine({"summary": document(new_notebook(), name="All"), **books})
+    heads = [cell.source for cell in made.cells if cell.source.startswith("# ")]
+    assert heads == ["# Racks: latency", "# Kernels: latency"]
+
+
 def test_of_details_a_pdf_has_what_they_print_and_a_page_folds_them():
     told = new_output("stream", name="stdout", text="2 of 2 agree.")
     shown = new_output("display_data", data={"text/plain": "a raw table"})
