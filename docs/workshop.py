@@ -51,7 +51,8 @@ section {{ width: {width}px; height: {height}px; padding: 28px 64px; overflow: h
 header, footer {{ color: var(--mute); font-size: 18px }} footer {{ text-align: right }}
 section > div {{ display: grid; gap: 20px; align-content: center }}
 h1 {{ font-size: 44px; margin: 0 0 .4em }} h3, h4, h5 {{ font-size: 34px; margin: .5em 0 .2em; border: 0 }}
-p, ul, ol {{ margin: .4em 0 }} pre {{ font-size: 22px; white-space: pre-wrap }} table {{ font-size: 22px }}
+p, ul, ol {{ margin: .4em 0 }} pre {{ font-size: 22px; white-space: pre-wrap }}
+table {{ font-size: 22px; line-height: 1.25 }} th, td {{ padding: .12em .6em }}
 img {{ width: 100%; max-width: none; max-height: 570px; object-fit: contain }} article + article img {{ max-height: 420px }}
 .scroll {{ overflow: visible }} article {{ min-width: 0 }}
 @media print {{ body {{ zoom: 1 !important }} section {{ break-after: page }} }}

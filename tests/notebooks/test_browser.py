@@ -13,6 +13,8 @@ import pytest
 
 import netperf_lib as npl
 
+from .test_notebooks import workshop
+
 CHROMIUM = (
     shutil.which("chromium")
     or shutil.which("chromium-browser")
@@ -195,6 +197,24 @@ def test_the_page_in_html_fits_a_phone_in_both_themes(browser, html, scheme):
         "s.color]; }"
     )
     paper, ink = page.evaluate(look)
+    cells = "[...document.querySelectorAll('.answers td')]"
+    sides = f"() => {cells}.map(cell => getComputedStyle(cell).textAlign)"
+    assert {*page.evaluate(sides)} == {"left"}, (
+        "a figure alone at the right is overlooked"
+    )
     light = [sum(map(int, re.findall(r"\d+", c)[:3])) for c in (paper, ink)]
     assert (light[0] > light[1]) == (scheme == "light")
+    page.close()
+
+
+SIZES = """() => [...document.querySelectorAll('section :is(p, li, pre, td, th)')].map(part =>
+    parseFloat(getComputedStyle(part).fontSize) * part.currentCSSZoom)"""
+
+
+def test_what_a_slide_shows_is_read_from_the_back(browser, tmp_path):
+    page = browser.new_page(viewport={"width": 1280, "height": 720})
+    for place in workshop.build(tmp_path, ["5-read-a-verdict", "9-paths"])[:-1]:
+        page.goto(place.as_uri())
+        sizes = page.evaluate(SIZES)
+        assert min(sizes) >= 18, place.name
     page.close()
