@@ -11,11 +11,9 @@ import pytest
 import netperf_lib as npl
 from netperf_lib.analysis.runs import measurement
 from netperf_lib.data.load import Results
-from netperf_lib.errors import NothingToReport
 from netperf_lib.experiment.origin import Measured
 from netperf_lib.metrics import METRICS
 from netperf_lib.reporting import notebooks
-from tests.conftest import REPO
 from tests.reporting import made
 
 from .cells import executed
@@ -133,20 +131,6 @@ def test_every_page_of_every_experiment(name, lab, monkeypatch):
     assert ended == ({"07-quality"} if name == "failures-only" else set())
 
 
-@pytest.mark.slow
-def test_declared_contrasts_are_answered_on_the_pages(lab, monkeypatch):
-    declared = lab.origin.declared["contrasts"]
-    found = pages(lab, monkeypatch)
-    texts = "\n".join(repr(o) for outputs in found.values() for o in outputs)
-    assert declared
-    assert {
-        "01-placement-latency",
-        "02-accelerated-latency",
-        "03-streams-throughput",
-    } <= set(found)
-    assert "better" in texts
-
-
 def test_a_label_of_the_users_own_is_a_question(lab, monkeypatch):
     runs = changed(
         lab,
@@ -179,12 +163,6 @@ def test_pairs_of_one_placement_are_a_matrix_of_both_ways(zones, monkeypatch):
     assert {"114", "115"} <= {text.get_text() for text in names["ax"].texts}
 
 
-def test_the_interval_of_three_runs_tells_its_confidence(zones):
-    few = zones[zones["round"] <= 3]
-    table = npl.levels(few, "latency_oneway_us", by=["client", "server"])
-    assert set(table["confidence"]) == {0.75}
-
-
 def test_a_long_experiment_has_a_page_over_time_with_its_change(
     monkeypatch,
 ):
@@ -193,15 +171,3 @@ def test_a_long_experiment_has_a_page_over_time_with_its_change(
     ]
     assert sum(isinstance(o, npl.plots.Chart) for o in found) == 1
     assert "from 02 November 2026, 15:00 to 19:00 UTC" in "\n".join(map(str, found))
-
-
-def test_a_page_that_has_nothing_says_so(lab):
-    with pytest.raises(NothingToReport, match="direction"):
-        npl.ask(lab, "direction", "latency_oneway_us")
-
-
-def test_the_gallery_shows_every_plot():
-    text = (REPO / "docs" / "figures.md").read_text("utf-8")
-    drawn = [name for name in npl.plots.__all__ if name[0].islower()]
-    drawn.remove("in_units")  # a table
-    assert [name for name in drawn if f"npl.plots.{name}(" not in text] == []
