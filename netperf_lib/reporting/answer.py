@@ -5,7 +5,7 @@ The levels of each condition and how they compare, which shows itself in a noteb
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -113,11 +113,9 @@ class Answer:
         if len(main.names) < len(shown):
             shown = every.usual(every.asked, self.contrasts)
         names = dict(zip(shown, main.names, strict=True))
-        table = pd.DataFrame(self.pairs, columns=["a", "b"]).join(
-            self.verdicts.to_frame().reindex(columns=FIGURES)
-        )
-        table = table[table["a"].isin(names) & table["b"].isin(names)]
-        table = table.replace({"a": names, "b": names}).astype({"verdict": str})
+        sides = pd.DataFrame(self.pairs, columns=["a", "b"]).map(names.get)
+        figures = self.verdicts.to_frame().reindex(columns=FIGURES)
+        table = sides.join(figures).dropna(subset=["a", "b"])
         return table.reset_index(drop=True)
 
     @property
@@ -155,10 +153,8 @@ class Answer:
         sentences += [f"{note[:1].upper()}{note[1:]}." for note in every.notes]
         shared = []
         for name in main.by:
-            if name in main.asked:
-                continue
             values = set(main.conditions[name])
-            if len(values) == 1:
+            if name not in main.asked and len(values) == 1:
                 shared.append(factor(name).level_words(*values))
         if shared and len(main.names) < len(every.names):
             sentences.append(f"Figures show {', '.join(shared)}.")
@@ -172,7 +168,7 @@ class Answer:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types; levels in the unit of the metric."""
-        columns = ["condition", "n", "median", "low", "high", "failed", "missing"]
+        columns = "condition n median low high failed missing".split()
         figures = self.levels.reset_index().astype({"condition": str})[columns]
         return {
             "factor": ", ".join(self.observations.asked),
@@ -183,12 +179,11 @@ class Answer:
         }
 
     def __repr__(self) -> str:
-        words = [f"  {c.words}" for c in self.verdicts]
-        notes = [f"  ! {note}" for note in self.observations.notes]
         figures = self.levels[["n", "median", "low", "high", "unit"]]
-        text = figures.rename_axis(columns=None).to_string()
-        first = [str(shown) for shown in notice(self.observations.origin.notice)]
-        return "\n".join([*first, text, *words, *notes])
+        lines = [figures.rename_axis(columns=None).to_string()]
+        lines += [f"  {c.words}" for c in self.verdicts]
+        lines += [f"  ! {note}" for note in self.observations.notes]
+        return "\n".join([*map(str, notice(self.observations.origin.notice)), *lines])
 
     def parts(self, *, short: bool = False) -> list[Any]:
         """Return what a notebook shows: notice, headline, and the comparisons with what to do.
@@ -203,9 +198,10 @@ class Answer:
         ]
         if not len(family):
             return first
-        short = short and bool(self.contrasts)  # page two has no others
-        if self.contrasts or len(family) <= 2 * MAX_DIFFERENCES:
+        if self.contrasts:
             return [*first, verdicts(family, self.contrasts, short=short)]
+        if len(family) <= 2 * MAX_DIFFERENCES:
+            return [*first, verdicts(family)]  # page two has no others than declared ones
         order = sorted(family, key=lambda c: log_size(c.ratio), reverse=True)
         largest = replace(family, comparisons=tuple(order[:MAX_DIFFERENCES]))
         words = (
@@ -274,24 +270,42 @@ def ask(
     ['1 stream', '2 streams', '4 streams', '16 streams']
     """
     source = getattr(data, "observations", data)
-    if not isinstance(source, Observations):
+    if isinstance(source, Observations):
+        metrics = [metric or source.metric]
+    else:
         source = measurement(source, pattern)
-    elif metric is None:
-        metric = source.metric
-    metric = metric or _first(source, by, where, pool)
-    ends = ends_of(source, metric) if by == "pairs" else ()
-    obs = observe(source, metric, ends or by, where=where, pool=pool)
-    if ends:  # a run whose ends are not known is of no pair
-        known = obs.conditions[[*ends]].notna().all(axis=1)
-        obs = obs.only(obs.conditions.index[known])
-    judged = None
-    if baseline is None:
+        metrics = [metric] if metric else headline_metrics(source)
+    obs = _observed(source, metrics, by, where=where, pool=pool)
+    if baseline is None and isinstance(source, Measurement):
         judged = _judged(source, obs, where or {}, margin)
-    return judged or _against(obs, baseline, margin)
+        if judged:
+            return judged
+    return _against(obs, baseline, margin)
+
+
+def _observed(
+    source: Any, metrics: Iterable[str], by: str | Sequence[str], **options: Any
+) -> Observations:
+    """Return the first of some metrics that the question has an answer for."""
+    problem = None
+    for metric in metrics:
+        try:
+            if by != "pairs":
+                return observe(source, metric, by, **options)
+            ends = [*ends_of(source, metric)]
+            obs = observe(source, metric, ends, **options)
+        except UsageError as error:
+            problem = problem or error
+        else:  # a run whose ends are not known is of no pair
+            known = obs.conditions[ends].notna().all(axis=1)
+            return obs.only(obs.conditions.index[known])
+    raise problem or NothingToReport(
+        "no complete run has a latency, a round trip or a throughput"
+    )
 
 
 def _judged(
-    source: Measurement | Observations,
+    source: Measurement,
     obs: Observations,
     where: Mapping[str, Any],
     margin: float | str | None,
@@ -300,8 +314,7 @@ def _judged(
 
     None where neither is about them.
     """
-    # what one of several declares is not asked of all
-    if isinstance(source, Observations) or MEASUREMENT in source.factors:
+    if MEASUREMENT in source.factors:  # what one of several declares is not asked of all
         return None
     size = None if margin is None else read_margin(margin)
     if declared := source.contrasts:
@@ -315,51 +328,25 @@ def _judged(
             return None
         family, used = lead.family, [*lead.contrasts]
     asked = asked_about(obs, used, where)
-    chosen = [i for i, contrast in enumerate(used) if contrast in asked]
-    if not chosen:
+    if not asked:
         return None
-    shown = replace(
-        family,
-        comparisons=tuple(family[i] for i in chosen),
-        notice=obs.origin.notice,
-    )
-    return Answer(
-        obs,
-        shown,
-        contrasts=tuple(asked),
-        pairs=tuple((obs.condition(c.a), obs.condition(c.b)) for c in asked),
-    )
+    chosen = [c for c, contrast in zip(family, used, strict=True) if contrast in asked]
+    shown = replace(family, comparisons=tuple(chosen), notice=obs.origin.notice)
+    sides = tuple((obs.condition(c.a), obs.condition(c.b)) for c in asked)
+    return Answer(obs, shown, contrasts=tuple(asked), pairs=sides)
 
 
 def _against(obs: Observations, baseline: Any, margin: float | str | None) -> Answer:
     """Every level against the baseline, or the ordinary one; each with each where there is none."""
+    if not obs.asked:
+        return Answer(obs, Family(()), (), ())
     level = baseline
-    if level is None and obs.asked:
+    if level is None:
         level = usual_level(obs, obs.asked[0])
-    sides = tuple(pairs(obs, level)) if obs.asked else ()
+    sides = tuple(pairs(obs, level))
     if not sides:
         return Answer(obs, Family(()), (), ())
     return Answer(obs, compare(obs, baseline=level, margin=margin), (), sides)
-
-
-def _first(
-    source: Any,
-    by: str | Sequence[str],
-    where: Mapping[str, Any] | None,
-    pool: str | Sequence[str],
-) -> str:
-    """The first headline metric that the question has an answer for."""
-    problem = None
-    for metric in headline_metrics(source):
-        try:
-            observe(source, metric, () if by == "pairs" else by, where=where, pool=pool)
-        except UsageError as error:
-            problem = problem or error
-        else:
-            return metric
-    raise problem or NothingToReport(
-        "no complete run has a latency, a round trip or a throughput"
-    )
 
 
 def describe(obs: Observations) -> str:
@@ -386,10 +373,11 @@ def pairs_words(obs: Observations) -> str:
     known = obs.conditions[[*obs.asked]].notna().all(axis=1)
     medians = obs.levels["median"][known].dropna()
     medians = medians.sort_values(ascending=info.better != "higher")
-    one, two = medians.index[0], medians.index[-1]
-    best, worst = (format_value(medians[name], info.unit) for name in (one, two))
     low, high = medians.min(), medians.max()
+    words = [format_value(value, info.unit) for value in medians]
     if high > (1 + ALIKE) * low:
-        return f"Best is {one} with {best}, worst {two} with {worst}."
-    same = best if best == worst else format_span(low, high, info.unit)
-    return f"All pairs have {same}."
+        first, *_, last = medians.index
+        return f"Best is {first} with {words[0]}, worst {last} with {words[-1]}."
+    if words[0] == words[-1]:
+        return f"All pairs have {words[0]}."
+    return f"All pairs have {format_span(low, high, info.unit)}."

@@ -57,15 +57,13 @@ class Cover:
 
 def cover(data: Results) -> Cover:
     """Return what a report is based on."""
-    known, started = data.origin, measurement(data).runs["started_utc"].dropna()
-    facts, date = _facts(data), Cover.date
+    known, date = data.origin, Cover.date
+    started = measurement(data).runs["started_utc"].dropna()
     if len(started):
         date = started.max().floor("s").to_pydatetime()
-        days = started.agg(["min", "max"]).dt.strftime("%d %b %Y")
-        facts["Measured"] = " – ".join(days.unique())
     return Cover(
         subtitle=str(known.declared.get("title") or ""),
-        facts={name: value for name, value in facts.items() if value},
+        facts={name: value for name, value in _facts(data).items() if value},
         notice=known.notice or "",
         short=shortened(known.notice or ""),
         date=date,
@@ -89,37 +87,35 @@ def _some(runs: pd.DataFrame, *columns: str) -> str:
 
 
 def _facts(data: Results) -> dict[str, str]:
-    """What the band on top says; empty words are left out."""
+    """What the band on top says, in its order."""
     runs, experiment = measurement(data).runs, data.origin.declared
-    ok, failed, excluded = status_counts(runs)
-    facts = {
-        "Experiment": experiment.get("name") or _some(runs, "experiment"),
-        "Hosts": "",
-        "Machine size": _some(runs, "client_vm_size", "server_vm_size"),
-        "Regions": _some(runs, "client_region", "server_region"),
-        "Rounds": "",
-        "Runs": f"{ok} ok, {failed} failed",
-        "Tools": _some(runs, "tool"),
-        "Measured": "",
-        "Placement": "",
-        "Digest": root_of(data)[:16],
-    }
-    if excluded:
-        facts["Runs"] += f", {excluded} excluded"
+    facts = {"Experiment": experiment.get("name") or _some(runs, "experiment")}
     hosts = {*runs["client"].dropna(), *runs["server"].dropna()}
     source = (experiment.get("hosts") or {}).get("source")
     if hosts:
         facts["Hosts"] = f"{len(hosts)} ({source})" if source else str(len(hosts))
+    facts["Machine size"] = _some(runs, "client_vm_size", "server_vm_size")
+    facts["Regions"] = _some(runs, "client_region", "server_region")
     rounds = runs["round"].nunique()
     if rounds and len(set(runs["experiment"])) == 1:
         deployments = plural(runs["deployment"].nunique(), "deployment")
         facts["Rounds"] = f"{rounds} in {deployments}"
+    ok, failed, excluded = status_counts(runs)
+    facts["Runs"] = f"{ok} ok, {failed} failed"
+    if excluded:
+        facts["Runs"] += f", {excluded} excluded"
+    facts["Tools"] = _some(runs, "tool")
+    started = runs["started_utc"].dropna()
+    if len(started):
+        days = started.agg(["min", "max"]).dt.strftime("%d %b %Y")
+        facts["Measured"] = " – ".join(days.unique())
     claims = Counter(HOLDS[claim["holds"]] for claim in stored(data))
     if claims:
         held = claims.pop(HOLDS[True], 0)
-        others = [f"{words}: {n}" for words, n in claims.items()]
         checked = f"{held} of {held + claims.total()} claims checked"
+        others = [f"{words}: {n}" for words, n in claims.items()]
         facts["Placement"] = "; ".join([checked, *others])
+    facts["Digest"] = root_of(data)[:16]
     return facts
 
 

@@ -102,12 +102,10 @@ def _pages(
     books: Mapping[str, Path],
     given: Mapping[str, Any],
 ) -> dict[str, Page]:
-    """Return the pages to execute by the name of their files: those `possible` for the notebooks.
+    """Return the pages to execute by the name of their files: those `possible` that are wanted.
 
-    A notebook without one is a page itself. Parameters that are `given` go to each that has them.
+    Parameters that are `given` go to each whose notebook has them.
     """
-    from ..analysis.contents import Page
-
     known = {
         name: parameters_of(book).keys() - {"experiment"} for name, book in books.items()
     }
@@ -116,12 +114,11 @@ def _pages(
         names = f"{', '.join(books)} (parameters: {', '.join(there) or 'none'})"
         raise UsageError(f"no parameter {wrong[0]!r} in {names}")
     pages = {}
-    for name in books:
-        values = {n: v for n, v in given.items() if n in known[name]}
-        for page in [p for p in possible if p.notebook == name] or [Page(name)]:
-            changed = replace(page, parameters=page.parameters | values)
-            if page.subject.items() <= changed.subject.items():
-                pages[page.key] = changed
+    for page in possible:
+        values = {n: v for n, v in given.items() if n in known[page.notebook]}
+        changed = replace(page, parameters=page.parameters | values)
+        if page.subject.items() <= changed.subject.items():
+            pages[page.key] = changed
     if not pages:
         words = ", ".join(f"{name}={value}" for name, value in given.items())
         raise UsageError(f"no page is about {words}; npl report FOLDER makes all")
@@ -169,24 +166,24 @@ def _planned(
     from ..data.ingest import current
     from ..data.layout import experiment_folders
 
-    possible: list[Page] = []
     data, *others = experiment_folders(place)
-    location = [str(data), *map(str, others)] if others else str(data)
+    location: str | list[str] = str(data)
     if others:
+        location = [str(data), *map(str, others)]
         folder = report_folder(str(data.parent), "several")
-        if not chosen:
-            possible = pages_of_several([data, *others])
     else:
         folder = report_folder(str(data), data.name)
         if folder.is_relative_to(data):
             current(data, "runs")
-        if not chosen:
-            possible = pages(read(str(data)))
-            before = last_set_aside(data)
-            if possible and before:
-                possible.append(Page("before-after", {"before": before}))
-    wanted = chosen or [page.notebook for page in possible]
-    books = dict(_book(os.fspath(name)) for name in wanted)
+    if chosen:
+        books = dict(_book(os.fspath(name)) for name in chosen)
+        possible = list(map(Page, books))
+    else:
+        possible = pages_of_several([data, *others]) if others else pages(read(str(data)))
+        before = last_set_aside(data)
+        if possible and before and not others:
+            possible.append(Page("before-after", {"before": before}))
+        books = dict(_book(page.notebook) for page in possible)
     jobs = []
     for key, page in _pages(possible, books, given).items():
         book = books[page.notebook]
@@ -217,6 +214,8 @@ class Notebooks:
             env=env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
             start_new_session=True,
         )
         return self
@@ -228,14 +227,11 @@ class Notebooks:
 
     def executed(self, jobs: Sequence[Job]) -> Iterator[tuple[str, str]]:
         """Execute notebooks; yield the key of each when it is done, and what went wrong."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(
-            f"{json.dumps([asdict(job) for job in jobs])}\n".encode()
-        )
-        self._process.stdin.flush()
+        told = json.dumps([asdict(job) for job in jobs])
+        print(told, file=self._process.stdin, flush=True)
+        replies: Any = self._process.stdout
         for _ in jobs:
-            line = self._process.stdout.readline()
+            line = replies.readline()
             if not line:
                 raise ReportError("the process that executes notebooks ended")
             key, error = json.loads(line)

@@ -112,10 +112,8 @@ def _data(exp: Results) -> dict[str, Any]:
     """Everything that the page shows but the logs."""
     source = measurement(exp)
     runs = source.runs
-    measured = runs.loc[runs["status"] == "ok"].reindex(columns=list(METRICS))
-    names = list(map(str, measured.dropna(axis="columns", how="all")))
-    names.sort(key=lambda m: m not in HEADLINES)
-    observed = [observe(source, m) for m in names]
+    names = sorted(source.measured(METRICS), key=lambda name: name not in HEADLINES)
+    observed = [observe(source, name) for name in names]
     found: dict[str, list[Any]] = {}
     for obs in observed:
         for f in obs.by:
@@ -165,13 +163,13 @@ def _metric(
         runs = measured[measured["condition"] == name]
         condition: dict[str, Any] = {"name": str(name), "levels": []}
         for f in obs.by:
-            level = plain(obs.conditions.loc[str(name), f])
+            level = plain(obs.at(str(name), f))
             condition["levels"].append(levels_of[f].index(level))
         for count in ("n", "failed", "missing"):
             condition[count] = int(row[count])
         for figure in ("median", "low", "high", "confidence"):
             condition[figure] = _digits(row[figure])
-        condition["runs"] = [number[run_id] for run_id in runs["run_id"]]
+        condition["runs"] = list(map(number.get, runs["run_id"]))
         condition["values"] = list(map(_digits, runs["value"]))
         condition["held"] = causes.get(str(name))
         conditions.append(condition)

@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ..analysis.words import capital
 from ..data.door import Readable, read
 from ..data.layout import experiment_folder
 from ..data.shipped import recorded, shipped
@@ -173,12 +174,10 @@ def check(name: str, answer: Any, data: Readable | None = None) -> Shown:
     if answer is ... or answer is None:
         words = "Replace the three dots with your answer, and run the cell again."
         return callout(words, title="Not answered yet")
+    because = "Measure it now: the plan says how long it takes."
     try:
         if name == "own.plan":
-            because, wrong = (
-                "Measure it now: the plan says how long it takes.",
-                _plan(answer),
-            )
+            wrong = _plan(answer)
         else:
             exercise = exercises()[name]
             because = exercise.because
@@ -188,7 +187,7 @@ def check(name: str, answer: Any, data: Readable | None = None) -> Shown:
         words = f"This experiment cannot answer the question: {error}."
         return callout(words, title="No check here")
     if wrong is None:
-        return callout(because[:1].upper() + because[1:] or "Continue.", title="Correct")
+        return callout(capital(because) or "Continue.", title="Correct")
     return callout(wrong, title="Not yet")
 
 
@@ -223,15 +222,15 @@ def usual_experiment(named: str | os.PathLike[str] | None) -> Path:
 def lay_out(folder: Path, experiment: Path) -> list[Path]:
     """Copy the lessons into a folder to work in; what a learner changed is kept."""
     folder.mkdir(parents=True, exist_ok=True)
-    copies = {
-        folder / lesson.name: lesson for lesson in sorted(_lessons().glob("*.ipynb"))
-    }
     place = json.dumps(json.dumps(str(experiment)))[1:-1]
-    for copy, lesson in copies.items():
+    copies = []
+    for lesson in sorted(_lessons().glob("*.ipynb")):
+        copy = folder / lesson.name
+        copies.append(copy)
         if not copy.exists():
             book = lesson.read_text("utf-8").replace(r"\"results/lab\"", place)
             copy.write_text(book, "utf-8")
-    return list(copies)
+    return copies
 
 
 def start(
@@ -283,6 +282,11 @@ def start(
             source.stop(lab_folder)
 
 
+def _before(folder: Path, name: str) -> str:
+    """A path of the environment with a folder before it."""
+    return os.pathsep.join(filter(None, [str(folder), os.environ.get(name)]))
+
+
 def _serve(desk: Path, browser: bool) -> int:
     """Run JupyterLab in a folder until it is closed; its exit code."""
     settings = _lessons()  # without a question about news on the first screen
@@ -294,14 +298,12 @@ def _serve(desk: Path, browser: bool) -> int:
         "--ServerApp.allow_root=True",
     ]
     # a kernel that does not report each time that it talks over loopback
-    paths = {"PATH": Path(sys.executable).parent, "JUPYTER_PATH": settings / "jupyter"}
-    own = {
-        name: os.pathsep.join(filter(None, [str(folder), os.environ.get(name)]))
-        for name, folder in paths.items()
-    }
+    env = {**os.environ}
+    env["PATH"] = _before(Path(sys.executable).parent, "PATH")
+    env["JUPYTER_PATH"] = _before(settings / "jupyter", "JUPYTER_PATH")
     # a session of its own: Ctrl-C reaches this process alone, which ends server and lab in order
     command = [sys.executable, "-m", "jupyterlab", *options]
-    server = subprocess.Popen(command, env={**os.environ, **own}, start_new_session=True)
+    server = subprocess.Popen(command, env=env, start_new_session=True)
     try:
         return server.wait()
     except KeyboardInterrupt:

@@ -12,7 +12,7 @@ import pypdf
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.analysis.contents import pages_of_several
+from netperf_lib.analysis.contents import Page, pages_of_several
 from netperf_lib.analysis.lead import opening
 from netperf_lib.data.layout import experiment_folders
 from netperf_lib.errors import ReportError, UsageError
@@ -203,18 +203,20 @@ def test_html_is_one_file_that_needs_nothing_from_elsewhere(body):
 def test_parameters_go_to_the_notebooks_that_have_them(experiment, tmp_path):
     found = npl.analysis.pages(npl.read(experiment))
     names = ["summary", "03-streams"]
+    wanted = [page for page in found if page.notebook in names] + [Page("mine")]
     books = {name: notebooks()[name] for name in names} | {
         "mine": notebook(tmp_path, "1")
     }
-    chosen = _pages(found, books, {"share": 0.8})
+    chosen = _pages(wanted, books, {"share": 0.8})
     streams = "03-streams-throughput"
     assert list(chosen) == ["summary", streams, "mine"]
     assert chosen[streams].parameters == {"metric": "throughput_bps", "share": 0.8}
     only = {"01-placement": notebooks()["01-placement"]}
+    found = [page for page in found if page.notebook in only]
     both = _pages(found, only, {})
     assert list(both) == ["01-placement-latency", "01-placement-throughput"]
     with pytest.raises(UsageError, match="shar"):
-        _pages(found, books, {"shar": 1})
+        _pages(wanted, books, {"shar": 1})
     with pytest.raises(UsageError, match="no page is about metric=throughput"):
         _pages(found, only, {"metric": "throughput"})
 
