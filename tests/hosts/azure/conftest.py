@@ -117,6 +117,9 @@ def az(cloud, clock, monkeypatch):
     monkeypatch.setattr(azure, "paths", seen)
     monkeypatch.setattr(groups, "RETRY_PAUSES_S", (30.0, 100.0))
     monkeypatch.setattr(az_module, "POLL_S", 5.0)
+    # a world beside it in the same process has none of these
+    monkeypatch.setattr(az_module, "LAG_S", 60.0)
+    monkeypatch.setattr(groups, "LOOKS_S", 30)
     for module in (az_module, groups, proof):
         monkeypatch.setattr(module, "time", clock)
     return direct
