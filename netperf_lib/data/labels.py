@@ -96,7 +96,7 @@ class LabelTable:
         rows = self.rows[[FILE, RUN]].assign(row=range(len(self.rows)))
         named = rows.merge(spelled, on=FILE)
         patterns = rows[rows[FILE].map(is_pattern).astype(bool)]
-        matching = [fnmatch.filter(spelled[FILE], pattern) for pattern in patterns[FILE]]
+        matching = patterns[FILE].map(lambda one: fnmatch.filter(spelled[FILE], one))
         matched = patterns.assign(file=matching).explode(FILE).merge(spelled, on=FILE)
         # a name goes before a pattern
         matched = matched[~matched["log"].isin(named["log"])]
@@ -109,7 +109,7 @@ class LabelTable:
         twice = labelled[labelled.duplicated(["log", RUN], keep=False)]
         for (log, _), same in twice.groupby(["log", RUN])["row"]:
             what = f"two rows for one run: {', '.join(labels.index[same])}; keep one"
-            raise UsageError(f"{names[log]}: {what}")
+            raise UsageError(f"{names[str(log)]}: {what}")
         unlabelled = names.drop(labelled["log"].unique()).tolist()
         unused = self.rows.drop(labels.index[labelled["row"].unique()])
         if len(unused):
@@ -119,7 +119,8 @@ class LabelTable:
             raise UsageError(f"{unlabelled[0]}: {what}; add one (its cells may be empty)")
         cells: dict[float, Cells] = {}
         for row, (where, labelling) in enumerate(labels.to_dict("index").items()):
-            given = {str(c): (where, v) for c, v in labelling.items() if pd.notna(v)}
+            place = str(where)
+            given = {str(c): (place, v) for c, v in labelling.items() if pd.notna(v)}
             cells[row] = given
         found = runs.merge(labelled, "left", ["log", RUN], validate="one_to_one")
         return [cells.get(row, {}) for row in found["row"]]

@@ -228,8 +228,9 @@ def load(path: Locations, table: TableName = "runs") -> pd.DataFrame:
     >>> len(npl.load("data/recorded/lab-full"))
     264
     """
-    is_one = isinstance(path, str | os.PathLike)
-    folders = experiment_folders(located(path)[0] if is_one else path)
+    if isinstance(path, str | os.PathLike):
+        path, _ = located(path)
+    folders = experiment_folders(path)
     if len(folders) == 1:
         return _table(folders[0], table)
     frames = []

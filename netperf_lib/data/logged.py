@@ -320,7 +320,8 @@ def _of_paths(frame: pd.DataFrame, pattern: str) -> list[Cells]:
         what = f"the path does not match the pattern {pattern!r}"
         raise UsageError(f"{name}: {what}; {how}")
     places = found.map(lambda cell: ("the path", cell))
-    return places.to_dict("records")
+    cells: list[Any] = places.to_dict("records")
+    return cells
 
 
 def with_labels(run: LoggedRun, cells: Cells) -> LoggedRun:
