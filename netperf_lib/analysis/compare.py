@@ -630,7 +630,7 @@ def compared_table(family: Family) -> pd.DataFrame:
     >>> npl.analysis.compared_table(change).columns.to_list()[1:3]
     ['before', 'after']
     """
-    one, two = "baseline", "condition"
+    one, two = "second", "first"
     sides = {c.names[::-1] for c in family}
     if len(sides) == 1:
         one, two = sides.pop()

@@ -135,6 +135,12 @@ def test_what_only_one_side_has_is_listed():
     assert "only in before: same-zone" in found.warnings
 
 
+def test_a_table_of_other_comparisons_names_each_of_them():
+    family = npl.compare(npl.recorded(), metric="throughput_bps")
+    table = npl.analysis.compared_table(family)
+    assert list(table.index) == [c.context or c.label for c in family]
+
+
 def test_a_factor_without_a_common_level_is_what_was_changed():
     sides = [runs(n, tcp_buffer_bytes=size) for n, size in ((1, 1 << 20), (2, 1 << 26))]
     found = before_after(*sides)
