@@ -98,6 +98,10 @@ class Chart(Axes):
         assert isinstance(self.figure, Plot)
         return self.figure
 
+    def savefig(self, *place: Any, **options: Any) -> None:
+        """Write the figure, as its own `savefig` does."""
+        self.drawn.savefig(*place, **options)
+
     def __repr__(self) -> str:
         return repr(self.drawn)
 
