@@ -180,6 +180,14 @@ def test_the_caveat_is_complete_on_a_phone_that_scrolls_only_down(
     view.close()
 
 
+def test_in_jupyterlab_on_a_laptop_the_chart_is_seen_without_scrolling(browser, address):
+    size = {"width": 828, "height": 684}  # of the frame, at 1280 by 800 pixels
+    view = Page(browser, address, viewport=size)
+    rows = view.page.locator(".row")
+    assert rows.nth(5).bounding_box()["y"] < size["height"]
+    view.close()
+
+
 def test_hostile_labels_run_nothing(browser, recorded, tmp_path):
     data = explorer._data(recorded) | {"name": HOSTILE[0], "notice": HOSTILE[1]}
     for factor in data["factors"]:

@@ -82,7 +82,7 @@ function mount(root, data, readLog, start, onChange) {
     figure: node("figure"), tip: node("div", { class: "tip", role: "status", hidden: true }),
     log: node("section", { class: "log", hidden: true }), code: node("div", { class: "code" }) };
   root.append(node("h1", {}, data.name), data.notice ? node("p", { class: "notice" }, data.notice) : "",
-    node("div", { class: "page" }, node("aside", {}, ui.controls, node("details", { open: innerWidth > 700 },
+    node("div", { class: "page" }, node("aside", {}, ui.controls, node("details", { open: innerWidth >= 1000 },
       node("summary", {}, "Levels shown"), ui.filters)), node("div", { class: "picture" }, ui.note, ui.figure, ui.log, ui.code)), ui.tip,
     ...data.lead.map(line => node("p", { class: "lead" }, line)),
     data.root ? node("p", { class: "note" }, `Digest ${data.root}`) : "");
