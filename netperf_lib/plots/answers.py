@@ -90,8 +90,12 @@ def _rows(comparisons: Iterable[Comparison]) -> pd.DataFrame:
     found = []
     for c in comparisons:
         known = filter(math.isfinite, c.medians)
-        medians = " and ".join(format_value(value, unit_of(c.metric)) for value in known)
-        values = f"{capital(c.quantity)}: {medians}"
+        medians = []
+        for value in known:
+            written = format_value(value, unit_of(c.metric))
+            # a number and its unit stand on one line
+            medians.append(written.replace(" ", "\N{NO-BREAK SPACE}"))
+        values = f"{capital(c.quantity)}: {' and '.join(medians)}"
         if c.context:
             values += f" ({c.context})"
         sign, marker, colour = LOOKS.get(c.verdict, OTHER)

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -162,6 +163,14 @@ def test_no_text_of_a_figure_lies_over_another(figures):
         pairs = combinations(boxes, 2)
         over += [(name, a, b) for (a, one), (b, other) in pairs if one.overlaps(other)]
     assert over == []
+
+
+def test_a_unit_stands_on_the_line_of_its_number():
+    family = npl.compare(npl.recorded(), metric="latency_oneway_p99_us")
+    long = replace(family[0], medians=(648.0, 1020.0), context="")
+    axes = npl.plots.forest(replace(family, comparisons=(long,)))
+    lines = [line for text in texts(axes.figure) for line in text.get_text().split("\n")]
+    assert [line for line in lines if re.match(r"(µs|ms)\b", line)] == []
 
 
 def test_no_text_of_a_figure_is_too_small(figures):
