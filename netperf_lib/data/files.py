@@ -42,12 +42,15 @@ def last_name(location: Location) -> str:
     return Path(os.path.realpath(location)).name
 
 
+def temporary() -> tempfile.TemporaryDirectory[str]:
+    """Return a new folder that lasts as long as this object."""
+    return tempfile.TemporaryDirectory(prefix="netperf-", ignore_cleanup_errors=True)
+
+
 @contextmanager
 def scratch() -> Iterator[Path]:
     """Yield a new folder that lasts as long as the block."""
-    with tempfile.TemporaryDirectory(
-        prefix="netperf-", ignore_cleanup_errors=True
-    ) as name:
+    with temporary() as name:
         yield Path(os.path.realpath(name))
 
 

@@ -41,6 +41,7 @@ from .files import (
     names,
     own_path,
     plain_file,
+    temporary,
     tidy,
 )
 from .layout import IMPORT, block_of, experiment_folders, is_leading
@@ -228,7 +229,7 @@ def current(source: Path, table: TableName) -> Tables:
         "a user with write access can build them for everyone with `npl ingest`",
         stacklevel=5,
     )
-    _elsewhere[source] = TemporaryDirectory(prefix="netperf-", ignore_cleanup_errors=True)
+    _elsewhere[source] = temporary()
     return current(source, table)
 
 

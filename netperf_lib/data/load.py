@@ -172,13 +172,13 @@ class Results:
     @property
     def metrics(self) -> list[str]:
         """The metrics that were measured."""
-        return list(filter(self.runs.__contains__, METRICS))
+        return [name for name in METRICS if name in self.runs]
 
     @property
     def factors(self) -> list[str]:
         """The factors that vary."""
-        counts = self.runs.nunique(dropna=False)
-        return [name for name in dimensions(counts.index) if counts[name] > 1]
+        levels = self.runs[dimensions(self.runs.columns)].nunique(dropna=False)
+        return list(levels.index[levels > 1])
 
     @property
     def notice(self) -> str | None:

@@ -4,7 +4,7 @@ Every factor, option and label of a run is a dimension, and a column of the tabl
 being listed here. `FACTORS` adds to some of them what a reader or a schedule needs: how a level is
 written and read, the order of the levels, the level that goes without saying. An option of a tool
 that is not listed has the type that its tool declares. Any other factor is a user's label: text, in
-alphabetical order. To tell the library about a new factor, add it here.
+alphabetical order. To tell the library about a new factor, add an entry here.
 
 A *condition* is one level of every factor whose role is ``"condition"``. Factors of role ``"host"``
 describe the two hosts (VM size, region, zone), and so follow from ``client`` and ``server``; those
@@ -212,113 +212,159 @@ def _streams(level: Any) -> str:
     return "1 stream" if level == 1 else f"{level:g} streams"
 
 
-FACTORS: dict[str, Factor] = {}
-"""By name, in the order in which the names of conditions have them."""
+def _of_both(
+    name: str, label: str, role: Literal["host", "observed"] = "host"
+) -> list[Factor]:
+    """A property of a host: one column for the client, one for the server."""
+    return [
+        Factor(f"{side}_{name}", f"{side}'s {label}", role=role, null="unknown")
+        for side in ("client", "server")
+    ]
 
 
-def _know(name: str, label: str = "", **more: Any) -> None:
-    """Add a factor, unless it is known."""
-    FACTORS.setdefault(name, Factor(name, label, **more))
-
-
-def _know_of_both(name: str, label: str, role: Literal["host", "observed"]) -> None:
-    """Add a property of a host: one column for the client, one for the server."""
-    for side in ("client", "server"):
-        _know(f"{side}_{name}", f"{side}'s {label}", role=role, null="unknown")
-
-
-_know("placement", order=tuple(PLACEMENTS), words="{}")
-_ACCELERATED = "accelerated networking"
-_know(
-    "accelerated",
-    _ACCELERATED,
-    kind="flag",
-    ordinary=True,
-    names={
-        True: _ACCELERATED,
-        False: f"no {_ACCELERATED}",
-        None: f"{_ACCELERATED} not known",
-    },
+_CONDITIONS = (
+    Factor("placement", order=tuple(PLACEMENTS), words="{}"),
+    Factor(
+        "accelerated",
+        "accelerated networking",
+        kind="flag",
+        ordinary=True,
+        names={
+            True: "accelerated networking",
+            False: "no accelerated networking",
+            None: "accelerated networking not known",
+        },
+    ),
+    Factor("tool", words="{}"),
+    Factor("test", words="{}"),
+    Factor(
+        "streams",
+        "parallel streams",
+        kind="integer",
+        null="unknown",
+        words=_streams,
+    ),
+    Factor(
+        "tcp_buffer_bytes",
+        "TCP buffer",
+        kind="integer",
+        null="default",
+        unit="bytes",
+        words="{} TCP buffer",
+    ),
+    Factor(
+        "message_bytes",
+        "message size",
+        kind="integer",
+        unit="bytes",
+        words="{} messages",
+    ),
+    Factor("during", "load", names={None: "idle path"}),
+    Factor("protocol", names={"tcp": "TCP", "udp": "UDP", None: "protocol not known"}),
+    Factor("congestion", "congestion control", words="{}"),
+    Factor("bitrate", unit="bps", words=_bitrate),
+    Factor("mss", "MSS", kind="integer", words="MSS {} B"),
+    Factor("nodelay", "TCP_NODELAY", kind="flag", ordinary=False),
+    Factor("zerocopy", "zero copy", kind="flag", ordinary=False),
+    Factor("reverse", "server to client", kind="flag", ordinary=False),
+    Factor("bidir", "both directions", kind="flag", ordinary=False),
+    Factor("interval_s", "interval", kind="number", unit="s", minor=True),
+    Factor("full_rtt", "whole round trips", kind="flag", ordinary=False),
+    Factor("mps", "messages per second"),
+    Factor("reply_every", "one reply every", kind="integer"),
+    Factor("burst", "messages in a burst", kind="integer"),
+    Factor(
+        "direction",
+        follows=("reverse", "bidir"),
+        names={None: "direction not known"},
+        words="{}",
+    ),
+    Factor("duration_s", "duration", kind="number", unit="s", minor=True),
+    Factor(
+        "omit_s",
+        "omitted start",
+        kind="number",
+        unit="s",
+        ordinary=0,
+        minor=True,
+    ),
+    Factor("gateway_sku", "gateway", words="{}"),
 )
-_know("tool", words="{}")
-_know("test", words="{}")
-_know("streams", "parallel streams", kind="integer", null="unknown", words=_streams)
-_know(
-    "tcp_buffer_bytes",
-    "TCP buffer",
-    kind="integer",
-    null="default",
-    unit="bytes",
-    words="{} TCP buffer",
+# the hosts come last: they name a condition only where nothing else does
+_HOSTS = (
+    Factor("client", minor=True),
+    Factor("server", minor=True),
+    *_of_both("vm_size", "VM size"),
+    *_of_both("region", "region"),
+    *_of_both("zone", "zone"),
+    Factor(
+        "advertised_bps",
+        "advertised bandwidth",
+        kind="number",
+        unit="bps",
+        role="host",
+        minor=True,
+    ),
+    Factor(
+        "congestion_control",
+        "congestion control",
+        role="observed",
+        follows=("congestion",),
+    ),
+    Factor(
+        "tcp_buffer_default_bytes",
+        "default TCP buffer",
+        kind="integer",
+        unit="bytes",
+        role="observed",
+        follows=("tcp_buffer_bytes",),
+    ),
+    Factor("kernel", role="observed"),
+    Factor(
+        "tool_version",
+        "version of the tool",
+        role="observed",
+        follows=("tool",),
+    ),
+    Factor(
+        "nic_driver",
+        "network driver",
+        role="observed",
+        follows=("accelerated",),
+    ),
+    Factor(
+        "server_nic_driver",
+        "server's network driver",
+        role="observed",
+        follows=("accelerated",),
+    ),
+    Factor(
+        "vf_up",
+        "virtual function up",
+        kind="flag",
+        role="observed",
+        follows=("accelerated",),
+    ),
+    *_of_both("zone_physical", "physical zone", "observed"),
+    *_of_both("cpu", "processor", "observed"),
 )
-_know("message_bytes", "message size", kind="integer", unit="bytes", words="{} messages")
-_know("during", "load", names={None: "idle path"})
-_know("protocol", names={"tcp": "TCP", "udp": "UDP", None: "protocol not known"})
-_know("congestion", "congestion control", words="{}")
-_know("bitrate", unit="bps", words=_bitrate)
-_know("mss", "MSS", kind="integer", words="MSS {} B")
-_know("nodelay", "TCP_NODELAY", kind="flag", ordinary=False)
-_know("zerocopy", "zero copy", kind="flag", ordinary=False)
-_know("reverse", "server to client", kind="flag", ordinary=False)
-_know("bidir", "both directions", kind="flag", ordinary=False)
-_know("interval_s", "interval", kind="number", unit="s", minor=True)
-_know("full_rtt", "whole round trips", kind="flag", ordinary=False)
-_know("mps", "messages per second")
-_know("reply_every", "one reply every", kind="integer")
-_know("burst", "messages in a burst", kind="integer")
-_know(
-    "direction",
-    follows=("reverse", "bidir"),
-    names={None: "direction not known"},
-    words="{}",
-)
-_know("duration_s", "duration", kind="number", unit="s", minor=True)
-_know("omit_s", "omitted start", kind="number", unit="s", ordinary=0, minor=True)
-_know("gateway_sku", "gateway", words="{}")
-_KINDS: Mapping[Any, str] = {bool: "flag", int: "integer", float: "number"}
+_KINDS: Mapping[Any, Literal["flag", "integer", "number"]] = {
+    bool: "flag",
+    int: "integer",
+    float: "number",
+}
+
+FACTORS: dict[str, Factor] = {known.name: known for known in _CONDITIONS}
 for _tool in TOOLS.values():
     for _option in _tool.OPTIONS:
-        _kind = _KINDS.get(_option.type, "text")
-        _know(_option.name, kind=_kind, null="default", ordinary=_option.default)
-# the hosts come last: they name a condition only where nothing else does
-_know("client", minor=True)
-_know("server", minor=True)
-_know_of_both("vm_size", "VM size", "host")
-_know_of_both("region", "region", "host")
-_know_of_both("zone", "zone", "host")
-_know(
-    "advertised_bps",
-    "advertised bandwidth",
-    kind="number",
-    unit="bps",
-    role="host",
-    minor=True,
-)
-_know(
-    "congestion_control", "congestion control", role="observed", follows=("congestion",)
-)
-_know(
-    "tcp_buffer_default_bytes",
-    "default TCP buffer",
-    kind="integer",
-    unit="bytes",
-    role="observed",
-    follows=("tcp_buffer_bytes",),
-)
-_know("kernel", role="observed")
-_know("tool_version", "version of the tool", role="observed", follows=("tool",))
-_know("nic_driver", "network driver", role="observed", follows=("accelerated",))
-_know(
-    "server_nic_driver",
-    "server's network driver",
-    role="observed",
-    follows=("accelerated",),
-)
-_know(
-    "vf_up", "virtual function up", kind="flag", role="observed", follows=("accelerated",)
-)
-_know_of_both("zone_physical", "physical zone", "observed")
-_know_of_both("cpu", "processor", "observed")
+        _known = Factor(
+            _option.name,
+            kind=_KINDS.get(_option.type, "text"),
+            null="default",
+            ordinary=_option.default,
+        )
+        FACTORS.setdefault(_known.name, _known)
+FACTORS |= {known.name: known for known in _HOSTS}
 
 NOT_FACTORS = frozenset(
     "experiment run_id status error round order deployment deployment_id attempt notice command "

@@ -6,8 +6,9 @@ It tells what is created, at which price and with which proof, and the words of 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from typing import Literal
 
 AT_BALANCER, AT_PUBLIC = "its load balancer", "its public address"
 
@@ -70,86 +71,71 @@ _INTERNET = Meter(
     "Bandwidth", "Int(er|ra)[ -]Continent Data Transfer Out.*", "client", far=True
 )
 
-PLACEMENTS: dict[str, Placement] = {}
+PLACEMENTS: Mapping[str, Placement] = {
+    "ppg": Placement(
+        "same zone and proximity placement group",
+        is_place=True,
+        grouped=True,
+    ),
+    "same-zone": Placement("same zone, same subnet", is_place=True, grouped=False),
+    # traffic between zones is free since 2024, although meters are still listed
+    "cross-zone": Placement(
+        "another zone, same virtual network",
+        is_place=True,
+        other_zone=True,
+    ),
+    "direct": Placement(),
+    "same-vnet": Placement(),
+    "vnet-peering": Placement(
+        "same zone, another virtual network, peered",
+        network="peered",
+        peered=True,
+        meters=_PEERING,
+    ),
+    "standard-lb": Placement(
+        "same zone, behind a standard internal load balancer with HA ports",
+        address=AT_BALANCER,
+        meters=(Meter("Load Balancer", "Standard Data Processed"),),
+    ),
+    "cross-region": Placement(
+        "another region over global peering",
+        is_place=True,
+        network="remote",
+        far="always",
+        peered=True,
+        meters=_GLOBAL,
+    ),
+    "public-ip": Placement(
+        "another virtual network or region over public addresses",
+        network="public",
+        far="possibly",
+        address=AT_PUBLIC,
+        meters=(_INTERNET,),
+    ),
+    "nat-gateway": Placement(
+        "as public-ip, the client behind a NAT gateway",
+        client_network="nat",
+        network="public",
+        far="possibly",
+        address=AT_PUBLIC,
+        meters=(_INTERNET, Meter("NAT Gateway", "Standard Data Processed")),
+    ),
+    "vpn": Placement(
+        "another region over two VPN gateways",
+        network="vpn",
+        far="always",
+        gateway="Vpn",
+        meters=(Meter("VPN Gateway", _FAR, "client", zoned=True, far=True),),
+    ),
+    "expressroute": Placement(
+        retired="an ExpressRoute circuit belongs to others; list VMs at its ends as an inventory",
+        gateway="ExpressRoute",
+    ),
+    "basic-lb": Placement(
+        retired="Azure retired the basic load balancer on 2025-09-30; use standard-lb"
+    ),
+}
 """By name, the nearest first; any other name is a path of the user's own."""
-
-
-def _know(name: str, meaning: str = "", **more: Any) -> None:
-    PLACEMENTS[name] = Placement(meaning, **more)
-
-
-_know(
-    "ppg",
-    "same zone and proximity placement group",
-    is_place=True,
-    grouped=True,
-)
-_know("same-zone", "same zone, same subnet", is_place=True, grouped=False)
-# traffic between zones is free since 2024, although meters are still listed
-_know(
-    "cross-zone",
-    "another zone, same virtual network",
-    is_place=True,
-    other_zone=True,
-)
-_know("direct")
-_know("same-vnet")
-_know(
-    "vnet-peering",
-    "same zone, another virtual network, peered",
-    network="peered",
-    peered=True,
-    meters=_PEERING,
-)
-_know(
-    "standard-lb",
-    "same zone, behind a standard internal load balancer with HA ports",
-    address=AT_BALANCER,
-    meters=(Meter("Load Balancer", "Standard Data Processed"),),
-)
-_know(
-    "cross-region",
-    "another region over global peering",
-    is_place=True,
-    network="remote",
-    far="always",
-    peered=True,
-    meters=_GLOBAL,
-)
-_know(
-    "public-ip",
-    "another virtual network or region over public addresses",
-    network="public",
-    far="possibly",
-    address=AT_PUBLIC,
-    meters=(_INTERNET,),
-)
-_know(
-    "nat-gateway",
-    "as public-ip, the client behind a NAT gateway",
-    client_network="nat",
-    network="public",
-    far="possibly",
-    address=AT_PUBLIC,
-    meters=(_INTERNET, Meter("NAT Gateway", "Standard Data Processed")),
-)
-_know(
-    "vpn",
-    "another region over two VPN gateways",
-    network="vpn",
-    far="always",
-    gateway="Vpn",
-    meters=(Meter("VPN Gateway", _FAR, "client", zoned=True, far=True),),
-)
-_know(
-    "expressroute",
-    retired="an ExpressRoute circuit belongs to others; list VMs at its ends as an inventory",
-    gateway="ExpressRoute",
-)
-_know(
-    "basic-lb",
-    retired="Azure retired the basic load balancer on 2025-09-30; use standard-lb",
-)
 PLACED = {name: p for name, p in PLACEMENTS.items() if p.meaning}
 """Placements that can be created."""
 PLACES = tuple(name for name, p in PLACEMENTS.items() if p.is_place)

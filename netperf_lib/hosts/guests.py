@@ -235,10 +235,10 @@ def guest_proofs(requested: bool | None, guest: Facts) -> list[Proof]:
         absent = (not functions) if guest["nic"] else None
         claim = "no virtual function in the guest"
         proofs.append(Proof(claim, absent, found, factor=True))
-    physical = guest.get("hyperv")
-    if physical or requested is not None:
-        words = physical or "the guest does not tell"
-        proofs.append(Proof("Hyper-V host", bool(physical) or None, words))
+    if guest.get("hyperv"):
+        proofs.append(Proof("Hyper-V host", True, guest["hyperv"]))
+    elif requested is not None:
+        proofs.append(Proof("Hyper-V host", None, "the guest does not tell"))
     kernel = f"{guest.get('kernel')} ({guest.get('system')})"
     proofs.append(Proof("kernel", True, kernel))
     tools = guest["tool"]

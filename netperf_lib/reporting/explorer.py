@@ -169,7 +169,7 @@ def _metric(
             condition[count] = int(row[count])
         for figure in ("median", "low", "high", "confidence"):
             condition[figure] = _digits(row[figure])
-        condition["runs"] = list(map(number.get, runs["run_id"]))
+        condition["runs"] = [number[run_id] for run_id in runs["run_id"]]
         condition["values"] = list(map(_digits, runs["value"]))
         condition["held"] = causes.get(str(name))
         conditions.append(condition)
