@@ -367,7 +367,7 @@ def _result(run: ParsedRun, log: _Log) -> None:
         intervals += [first, *steps][:-1]
     by_name = {row.name: row for row in totals}
     take_path(run, intervals, complete_streams(intervals, by_name, 2))
-    empty = sum(row.size.value == 0 for row in intervals)
+    empty = sum(row.size_bytes == 0 for row in intervals)
     if 2 * empty > len(intervals):
         raise Damaged(
             f"nothing passed in {empty} of {len(intervals)} intervals: the network was lost, "
@@ -459,9 +459,9 @@ def _reports(run: ParsedRun, log: _Log, totals: list[Row]) -> None:
     take_loss(run, log.words, views, sent=sent)
     size = here = there = 0.0
     for whole, row in zip(totals, views, strict=True):
-        if row.size.value > 1.1 * whole.size.value:
+        if row.size_bytes > 1.1 * whole.size_bytes:
             raise Damaged(f"more received than sent: {row.text!r}")
-        size += row.size.value
+        size += row.size_bytes
         here = max(here, whole.length_s)
         there = max(there, row.length_s)
     run.metrics["transferred_bytes"] = size

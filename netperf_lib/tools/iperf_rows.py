@@ -75,8 +75,9 @@ class Row:
     start_s: float
     end_s: float
     length_s: float
-    size: Figure
-    """Bytes."""
+    size_bytes: float
+    half_bytes: float
+    """Half a unit of the last digit of the bytes."""
     rate_bps: float | None
     """None if it is printed as nan or inf."""
     retransmits_count: float | None
@@ -89,6 +90,11 @@ class Row:
     def text(self) -> str:
         """The row as printed."""
         return self.match[0].rstrip()
+
+    @property
+    def size(self) -> Figure:
+        """The bytes, as a figure with its rounding."""
+        return Figure(self.size_bytes, self.half_bytes)
 
     @property
     def throughput_bps(self) -> float | None:
@@ -129,27 +135,46 @@ def read_rows(
     return rows, "".join(others), damage
 
 
-_PATH = ("retransmits", "cwnd", "unit", "rtt")
+_PARTS = "name start finish size prefix rate per retransmits cwnd unit rtt".split()
 
 
 def _row(m: re.Match[str]) -> Row:
-    name, _, begin, finish, *transfer = m.groups()[:8]
+    name, begin, finish, amount, prefix, speed, per, *path = m.group(*_PARTS)
     if name is None:
         text = m[0].rstrip()
         raise Damaged(f"a row is damaged, cut short or of an unknown form: {text!r}")
     start, end = float(begin), float(finish)
     length = end - start
-    size, rate = _transfer(*transfer, length, half_unit(begin) + half_unit(finish))
-    if size is None:
-        text = m[0].rstrip()
-        raise Contradictory(f"the bytes of a row contradict its rate: {text!r}")
-    resent, cwnd, unit, rtt = m.group(*_PATH)
+    scale, rate_unit = BYTES[prefix], _RATES[per]
+    size, half = float(amount) * scale, half_unit(amount) * scale
+    rate = float(speed) * rate_unit
+    rate_bps: float | None = rate
+    if not math.isfinite(size + rate):
+        size, half, rate_bps = 0.0, math.inf, None
+    # most rows fit without their rounding, which takes longer to compute
+    elif length < 0 or abs(8 * size - rate * length) > 1e-3 * rate * length:
+        rounding = half_unit(begin) + half_unit(finish)
+        if not _fits(amount, scale, speed, rate_unit, length, rounding):
+            text = m[0].rstrip()
+            raise Contradictory(f"the bytes of a row contradict its rate: {text!r}")
+        if length and not rate:
+            rate_bps = 8 * size / length  # too slow for the unit of -f
+    resent, cwnd, unit, rtt = path
     window = max(float(cwnd or 0) * BYTES[unit or ""], 0) or None
     trip = int(rtt or 0) or None
-    stream = _stream(name)
+    stream, resent = _stream(name), counter(resent)
     return Row(
-        m, name, stream, start, end, length, size, rate, counter(resent), trip, window
+        m, name, stream, start, end, length, size, half, rate_bps, resent, trip, window
     )
+
+
+@lru_cache(1 << 14)
+def _fits(
+    amount: str, scale: int, speed: str, unit: int, length: float, half: float
+) -> bool:
+    """Return whether printed bytes within seconds can be a printed rate."""
+    size, rate = Figure.printed(amount, scale), Figure.printed(speed, unit)
+    return length >= 0 and rate_fits(size, Figure(length, half), rate)
 
 
 @lru_cache
@@ -157,22 +182,6 @@ def _stream(name: str) -> int:
     if name.startswith("SUM"):
         return -1
     return int(re.sub(r"\D", "", name) or 0)
-
-
-@lru_cache(1 << 14)
-def _transfer(
-    amount: str, prefix: str, speed: str, unit: str, seconds: float, half: float
-) -> tuple[Figure | None, float | None]:
-    """Return bytes and bit/s of a row; no bytes if they contradict each other."""
-    size = Figure.printed(amount, BYTES[prefix])
-    rate = Figure.printed(speed, _RATES[unit])
-    if not math.isfinite(size.value + rate.value):
-        return Figure(0.0, math.inf), None
-    if seconds < 0 or not rate_fits(size, Figure(seconds, half), rate):
-        return None, None
-    if seconds and not rate.value:
-        return size, 8 * size.value / seconds  # too slow for the unit of -f
-    return size, rate.value
 
 
 def connections(text: str) -> dict[str, tuple[str, ...]]:
@@ -240,8 +249,8 @@ def total_of(run: ParsedRun, rows: Sequence[Row]) -> Row | None:
         rates.append(row.rate_bps)
         resent.append(row.retransmits_count)
         lengths.append(row.length_s)
-        size += row.size.value
-        half += row.size.half
+        size += row.size_bytes
+        half += row.half_bytes
     # iperf 2.2 sometimes counts the last write of a stream a second late, in its sum only
     if total and not total.size.agrees(Figure(size, half), 1e-3):
         raise Contradictory(f"the row [SUM] contradicts its streams: {total.text!r}")
@@ -258,7 +267,8 @@ def total_of(run: ParsedRun, rows: Sequence[Row]) -> Row | None:
     return replace(
         streams[0],
         length_s=length,
-        size=Figure(size, half),
+        size_bytes=size,
+        half_bytes=half,
         rate_bps=rate,
         retransmits_count=added(resent),
     )
@@ -269,7 +279,7 @@ def take_rate(run: ParsedRun, row: Row | None, rate: str, size: str) -> None:
     if row and row.rate_bps is None:
         run.warnings.append(f"a result is no number, and is left out: {row.text!r}")
     elif row and row.rate_bps:
-        run.metrics |= {rate: row.rate_bps, size: row.size.value}
+        run.metrics |= {rate: row.rate_bps, size: row.size_bytes}
 
 
 def complete_streams(
@@ -308,7 +318,7 @@ def _check_steps(steps: Sequence[Row], total: Row | None, lost: int) -> float:
     missing = total.end_s - last
     sizes, rates, longest = [], [total.rate_bps], 0.0
     for row in steps:
-        sizes.append(row.size.value)
+        sizes.append(row.size_bytes)
         rates.append(row.rate_bps)
         longest = max(longest, row.length_s)
     if missing > 1.005 * longest:
@@ -316,8 +326,8 @@ def _check_steps(steps: Sequence[Row], total: Row | None, lost: int) -> float:
             f"intervals are missing, or the test stalled: they end at {last:g} s, "
             f"and the test after {total.end_s:g} s"
         )
-    more = total.size.value - sum(sizes)
-    allowed = 0.05 * total.size.value + total.size.half
+    more = total.size_bytes - sum(sizes)
+    allowed = 0.05 * total.size_bytes + total.half_bytes
     # bytes of intervals can be lost; a result never has fewer than they have
     if more > 0 and longest:
         # of one or two intervals none is lost, but the one that the test ended in

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 
 from ..errors import NoLogError, ParseError
@@ -69,11 +71,24 @@ def parse(
         is larger than `LARGEST`.
     """
     try:
-        document = iperf3.read_whole(data) if isinstance(data, bytes) else None
-        runs = [document] if document else _read(data, tool)
+        with _collector_paused():
+            document = iperf3.read_whole(data) if isinstance(data, bytes) else None
+            runs = [document] if document else _read(data, tool)
     except ParseError as error:
         raise type(error)(str(error), file=file) from None
     return [_complete(run, file) for run in runs]
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Pause the collector of cycles: rows form none, and it would visit each again and again."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
 
 
 def _read(data: str | bytes, tool: str | None) -> list[ParsedRun]:
