@@ -147,7 +147,7 @@ _BANNERS = {"client", "server"}
 
 def find_runs(text: str) -> Iterator[int]:
     """Yield the offsets where a program starts."""
-    if m := _CSV.search(text):
+    if ",0.0-" in text and (m := _CSV.search(text)):
         yield m.start()
     seen: set[str] = set()
     peers: set[str] = set()
@@ -226,7 +226,9 @@ _NOT_READ = {
 }
 """What a log shows of an option with which it is not read."""
 _ERROR = re.compile(
-    r"^(?!.*/sec).{0,60}?((?:tcp |udp )?connect failed: .+|unable to connect.*|iperf: .+"
+    # lines without any of these words are passed over
+    r"^(?=.*(?:failed: |unable |iperf: |error: |WARNING: ))"
+    r"(?!.*/sec).{0,60}?((?:tcp |udp )?connect failed: .+|unable to connect.*|iperf: .+"
     r"|(?:listener )?bind failed: .+|(?:write|read|recv|accept|getsockopt|setsockopt)\w* failed: .+"
     r"|(?<![^\s>])(?<!, )error: .+|WARNING: did not receive ack of last datagram.*)",
     re.MULTILINE,
