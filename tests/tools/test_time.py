@@ -1,6 +1,7 @@
 """Reading takes as long as the text is: ten times the lines, some ten times as long."""
 
 import contextlib
+import gc
 import time
 
 import pytest
@@ -39,3 +40,12 @@ def test_time_grows_with_the_text_and_no_faster(kind):
     ratio = seconds(long) / max(min(seconds(short) for _ in range(2)), 0.002)
 
     assert ratio < 30
+
+
+def test_cycles_are_collected_again_after_a_refusal():
+    gc.enable()
+
+    with pytest.raises(ParseError):
+        tools.parse(LINES["words"])
+
+    assert gc.isenabled()
