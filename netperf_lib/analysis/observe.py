@@ -26,6 +26,7 @@ from ..metrics import metric as metric_of
 from .intervals import LONG_SERIES, Level, level
 from .runs import (
     ENDS,
+    GIVES,
     HOSTS,
     MEASUREMENT,
     OF_ENDS,
@@ -58,8 +59,6 @@ PAIRS = (
 """What ``pool="pairs"`` pools: the hosts, and what follows from them."""
 CELL = ["condition", "replicate", "round"]
 """An observation is what one condition gave in one round of a deployment."""
-GIVES = ("tool", "test", "during", "full_rtt")
-"""Whether a run gives a metric follows from these."""
 UNBLOCKED = (
     "rounds are not known: each run is a round of its own, and comparisons are not paired"
 )
@@ -210,7 +209,11 @@ class Observations:
     @cached_property
     def apart(self) -> list[str]:
         """The factors in which conditions differ."""
-        return varying(self.facts.astype(str), list(map(str, self.facts)))
+        return [
+            str(name)
+            for name, levels in self.facts.items()
+            if len({*map(str, levels)}) > 1
+        ]
 
     @cached_property
     def varying(self) -> list[str]:
@@ -471,8 +474,11 @@ def observe(
     used = runs[runs["state"] != "excluded"]
 
     # what splits
-    known = list(dict.fromkeys([*source.factors, *asked]))
-    differing = varying(used, known)
+    codes = source.codes.loc[runs.index].assign(replicate=runs["replicate"])
+    codes["round"] = pd.factorize(runs["round"])[0]
+    of_used = codes.loc[used.index]
+    differs = of_used.max() > of_used.min()
+    differing = [name for name in source.factors if differs[name]]
     for name in asked:
         if name not in differing:
             others = [one for one in differing if factor(one).always_splits]
@@ -481,11 +487,12 @@ def observe(
                 f"{name} does not vary in runs of {metric}; these do: {hint}"
             )
     candidates = [name for name in source.factors if name in differing]
-    split = _splitting(used, candidates, asked, pooled)
+    split = _splitting(of_used, candidates, asked, pooled)
 
     # the conditions
-    number = numbered(runs, split)
-    facts = _facts(used[known], number[: len(used)], split, differing)
+    number = numbered(codes, split)
+    levels = used[[*source.factors]]
+    facts = _facts(levels, of_used, number[: len(used)], split, differing)
     names = condition_names(facts, split, differing)
     # what was excluded has one where another run of it was used
     place = facts.index.get_indexer(pd.Index(number))
@@ -497,7 +504,7 @@ def observe(
     table, most = _tabulate(runs.dropna(subset="condition"), pooled)
     # nobody knows what was planned of logs
     if blocked and source.origin.source != "imported":
-        table = _with_missing(table, _rounds(source))
+        table = _with_missing(table, source.rounds)
     ok = runs.loc[runs["state"] == "ok", ["condition", "replicate"]]
     complete = source.runs.loc[ok.index].assign(**ok)
     residue = split[len(asked) :] if asked else []
@@ -579,8 +586,8 @@ def _runs_that_may_give(source: Measurement, metric: str, where: Levels) -> pd.D
     # where nobody says that a run failed, a null is a value that is missing
     unsaid = runs["status"].isna()
     state = np.select([ok, excluded, unsaid], ["ok", "excluded", "missing"], "failed")
-    trial = _trial(runs)
-    kept = _may_give(runs, ran, ok) & ~trial.duplicated(keep="last")
+    last = ~source.trial.duplicated(keep="last")
+    kept = _may_give(source.codes, ran, ok) & last
     for name, wish in where.items():
         levels = wished(name, wish)
         cast = map(factor(name).cast, runs.loc[kept, name].unique())
@@ -594,17 +601,18 @@ def _runs_that_may_give(source: Measurement, metric: str, where: Levels) -> pd.D
         kept &= has_level(runs[name], levels)
     carried = [*source.factors, "run_id", "started_utc", "order", "round", *UNIT]
     chosen = runs[carried].assign(
-        replicate=numbered(runs, UNIT),
+        replicate=source.replicate,
         value=value.where(ok),
         state=state,
-        repeated=_repeated(runs, trial, ran),
+        repeated=source.repeated,
     )
-    return pd.concat([chosen[kept & ~excluded], chosen[kept & excluded]])
+    used, left_out = runs.index[kept & ~excluded], runs.index[kept & excluded]
+    return chosen.loc[used.append(left_out)]
 
 
-def _may_give(runs: pd.DataFrame, ran: pd.Series, ok: pd.Series) -> pd.Series:
+def _may_give(codes: pd.DataFrame, ran: pd.Series, ok: pd.Series) -> pd.Series:
     """Return which runs are of tests that give a metric: only these can fail at giving it."""
-    kind, like = numbered(runs, GIVES), numbered(runs, ["tool", "test"])
+    kind, like = numbered(codes, GIVES), numbered(codes, ["tool", "test"])
     # of a test that never ran to its end nobody knows; it counts where its like gives the metric
     never_ran = ~ran.groupby(kind).transform("any")
     like_gives = ok.groupby(like).transform("any")
@@ -612,32 +620,11 @@ def _may_give(runs: pd.DataFrame, ran: pd.Series, ok: pd.Series) -> pd.Series:
     return gives
 
 
-def _trial(runs: pd.DataFrame) -> pd.Series:
-    """Return what the attempts at one run have in common."""
-    rows = pd.Series(runs.index.astype(str), runs.index)
-    if (runs["attempt"] == 1).all():
-        return rows
-    # two measurements may have the same names
-    unit = pd.Series(numbered(runs, UNIT), runs.index).astype(str)
-    names = runs["run_id"].fillna(rows).str.replace(r"-a\d+$", "", regex=True)
-    return unit + "/" + names
-
-
-def _repeated(runs: pd.DataFrame, trial: pd.Series, ran: pd.Series) -> pd.Series:
-    """Return which runs were begun anew after an attempt had failed."""
-    started = runs["started_utc"].notna()
-    begun = started | ran
-    if not started.any():
-        begun[:] = True
-    # the next attempt does not repeat one that found no host or tool
-    return begun & trial.where(begun).duplicated(keep=False)
-
-
 # -- what splits -----------------------------------------------------------------------------------
 
 
 def _splitting(
-    runs: pd.DataFrame,
+    codes: pd.DataFrame,
     candidates: Sequence[str],
     asked: Sequence[str],
     pooled: Sequence[str],
@@ -648,12 +635,11 @@ def _splitting(
     one; but hosts determine everything.
     """
     chosen = list(asked)
-    columns = dict.fromkeys([*asked, *candidates, *pooled, "replicate", "round"])
-    # numbers are grouped far faster than texts; null is −1
-    codes = pd.DataFrame({name: pd.factorize(runs[name])[0] for name in columns})
-    codes["cell"] = numbered(codes, ["replicate", "round", *pooled])
     alone = [name for name in pooled if name not in PAIRS]
-    codes["group"] = numbered(codes, [*asked, *alone])
+    codes = codes.assign(
+        cell=numbered(codes, ["replicate", "round", *pooled]),
+        group=numbered(codes, [*asked, *alone]),
+    )
     for name in candidates:
         names = [name]
         for pair in ENDS:  # both ends of a path split, or none
@@ -694,6 +680,7 @@ def _vary(codes: pd.DataFrame, names: list[str], within: list[str]) -> bool:
 
 def _facts(
     levels: pd.DataFrame,
+    codes: pd.DataFrame,
     number: npt.NDArray[np.int64],
     split: Sequence[str],
     differing: Sequence[str],
@@ -701,12 +688,13 @@ def _facts(
     """Return the level of every factor, a row for each condition, in the order of its levels."""
     first = np.unique(number, return_index=True)[1]
     # plain types, as a person would write them
-    plainly = {name: list(map(plain, levels[name].iloc[first])) for name in levels}
+    firsts = levels.iloc[first]
+    plainly = {name: list(map(plain, firsts[name])) for name in firsts}
     facts = pd.DataFrame(plainly, dtype=object)
     for name in differing:
         if name not in split:
-            codes = numbered(levels, [name])
-            facts.loc[number[codes != codes[first][number]], name] = SEVERAL
+            code = codes[name].to_numpy()
+            facts.loc[number[code != code[first][number]], name] = SEVERAL
     ranks = pd.DataFrame(index=facts.index)
     for name in split:
         order = sort_levels(name, facts[name])
@@ -772,19 +760,6 @@ def _merged(runs: pd.DataFrame, pooled: Sequence[str]) -> tuple[pd.DataFrame, in
     merged = mean.mask(size == 1, value).where(ok & ~spoiled)
     state = runs["state"].mask(spoiled, "failed")
     return runs.assign(value=merged, state=state), int(np.max(size))
-
-
-def _rounds(source: Measurement) -> pd.DataFrame:
-    """Return the rounds of each deployment: those with any run, and those that were planned."""
-    runs = source.runs.assign(replicate=numbered(source.runs, UNIT))
-    rounds = runs[["replicate", "round"]].dropna().drop_duplicates()
-    parts = [rounds]
-    # a deployment that was cut short lacks the rounds that were planned
-    for replicate, known in rounds.groupby("replicate")["round"]:
-        planned = np.setdiff1d(np.arange(1.0, source.planned + 1), known)
-        lacking = planned[: max(0, source.planned - len(known))]
-        parts.append(pd.DataFrame({"replicate": replicate, "round": lacking}))
-    return pd.concat(parts, ignore_index=True)
 
 
 def _with_missing(table: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:

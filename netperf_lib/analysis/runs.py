@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -49,6 +50,8 @@ OF_ENDS = frozenset(name for pair in ENDS for name in pair)
 """The factors of either end."""
 UNIT = ["experiment", "deployment"]
 """A deployment of an experiment is one draw of where VMs land."""
+GIVES = ("tool", "test", "during", "full_rtt")
+"""Whether a run gives a metric follows from these."""
 MEANS = ("tool", "test", "protocol", "direction")
 """How something was measured splits after what was measured."""
 COLUMNS: Mapping[str, Any] = {
@@ -133,6 +136,55 @@ class Measurement:
     def complete(self) -> pd.DataFrame:
         """The runs that count: complete, and not excluded."""
         return self.runs[states(self.runs)[0]]
+
+    @cached_property
+    def codes(self) -> pd.DataFrame:
+        """The number of each run's level of every factor; null is −1.
+
+        Numbers are grouped far faster than texts, and every observation groups by them.
+        """
+        names = dict.fromkeys([*self.factors, *UNIT, *GIVES])
+        codes = {name: pd.factorize(self.runs[name])[0] for name in names}
+        return pd.DataFrame(codes, index=self.runs.index)
+
+    @cached_property
+    def replicate(self) -> pd.Series[int]:
+        """The number of each run's deployment, over all experiments."""
+        return pd.Series(numbered(self.codes, UNIT), self.runs.index)
+
+    @cached_property
+    def trial(self) -> pd.Series[str]:
+        """What the attempts at one run have in common."""
+        runs = self.runs
+        rows = pd.Series(runs.index.astype(str), runs.index)
+        if (runs["attempt"] == 1).all():
+            return rows
+        # two measurements may have the same names
+        names = runs["run_id"].fillna(rows).str.replace(r"-a\d+$", "", regex=True)
+        return self.replicate.astype(str) + "/" + names
+
+    @cached_property
+    def repeated(self) -> pd.Series[bool]:
+        """Which runs were begun anew after an attempt had failed."""
+        started = self.runs["started_utc"].notna()
+        begun = started | states(self.runs)[0]
+        if not started.any():
+            begun[:] = True
+        # the next attempt does not repeat one that found no host or tool
+        return begun & self.trial.where(begun).duplicated(keep=False)
+
+    @cached_property
+    def rounds(self) -> pd.DataFrame:
+        """The rounds of each deployment: those with any run, and those that were planned."""
+        runs = self.runs.assign(replicate=self.replicate)
+        rounds = runs[["replicate", "round"]].dropna().drop_duplicates()
+        parts = [rounds]
+        # a deployment that was cut short lacks the rounds that were planned
+        for replicate, known in rounds.groupby("replicate")["round"]:
+            planned = np.setdiff1d(np.arange(1.0, self.planned + 1), known)
+            lacking = planned[: max(0, self.planned - len(known))]
+            parts.append(pd.DataFrame({"replicate": replicate, "round": lacking}))
+        return pd.concat(parts, ignore_index=True)
 
     def measured(self, metrics: Iterable[str]) -> list[str]:
         """Return which of some metrics a run has that counts."""
@@ -294,7 +346,7 @@ def numbered(table: pd.DataFrame, names: Iterable[str]) -> npt.NDArray[np.int64]
     """Return the number of the combination of levels of each row, by its first appearance."""
     total = np.zeros(len(table), np.int64)
     for name in names:
-        codes = pd.factorize(table[name])[0].astype(np.int64) + 1
+        codes = pd.factorize(table[name].array)[0].astype(np.int64) + 1
         # numbered anew at each step, so that the product does not grow
         total = pd.factorize(total * (np.max(codes, initial=0) + 1) + codes)[0]
     return total.astype(np.int64)
