@@ -111,7 +111,7 @@ class Factor:
         """Return what is said of a level that is null."""
         if self.null == "unknown":
             return f"{title} not known"
-        if self.kind == "text":
+        if self.kind == "text" and self.null != "default":
             return f"no {title}"
         return f"default {title}"
 

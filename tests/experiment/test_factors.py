@@ -13,6 +13,7 @@ from netperf_lib.data.tables import run_row, runs_table
 from netperf_lib.errors import UsageError
 from netperf_lib.experiment.factors import (
     FACTORS,
+    Factor,
     dimensions,
     factor,
     level_words,
@@ -260,3 +261,10 @@ def test_an_option_that_no_command_applies_is_refused_when_planned(
 )
 def test_a_level_is_read_as_people_write_it(name, text, level):
     assert factor(name).cast(text) == level
+
+
+def test_a_default_of_the_system_is_called_so_whatever_its_type():
+    for kind in ("text", "integer"):
+        known = Factor("dscp", "DSCP", kind=kind, null="default")
+        assert known.level_words(None) == "default DSCP"
+    assert Factor("rack").level_words(None) == "no rack"

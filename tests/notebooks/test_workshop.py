@@ -101,11 +101,24 @@ def started(recorded, tmp_path_factory):
     try:
         assert wait_until(found.up, 120), "JupyterLab did not come up"
         yield found
+        # here and in no test, as nobody knows which test is the last
+        _both_are_gone_at_the_end(found)
     finally:
         if process.poll() is None:
             process.terminate()
         process.wait(60)
         lab.stop(found.lab)
+
+
+def _both_are_gone_at_the_end(started):
+    started.process.send_signal(signal.SIGINT)
+    said, _ = started.process.communicate(timeout=180)
+    assert started.process.returncode == 0, said
+    assert "The lab is running" in said
+    assert "Traceback" not in said
+    assert lab.status(started.lab) is None
+    assert not list(started.runtime.glob("jpserver-*.json"))
+    assert (started.desk / "1-why-not-ping.ipynb").is_file(), "what learners wrote stays"
 
 
 def test_jupyterlab_shows_the_lessons_and_the_lab_runs(started):
@@ -139,14 +152,3 @@ def test_a_stream_to_the_other_region_is_measured_in_the_fourth(started):
 def test_both_network_cards_are_measured_in_the_seventh(started):
     fast, slow = microseconds(started.live(7))
     assert min(fast, slow) > 0, "which is longer is a question of many measurements"
-
-
-def test_both_are_gone_at_the_end(started):
-    started.process.send_signal(signal.SIGINT)
-    said, _ = started.process.communicate(timeout=180)
-    assert started.process.returncode == 0, said
-    assert "The lab is running" in said
-    assert "Traceback" not in said
-    assert lab.status(started.lab) is None
-    assert not list(started.runtime.glob("jpserver-*.json"))
-    assert (started.desk / "1-why-not-ping.ipynb").is_file(), "what learners wrote stays"
