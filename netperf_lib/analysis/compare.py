@@ -290,7 +290,7 @@ def _planned_only(source: Measurement) -> tuple[Measurement, list[str]]:
     if not source.planned or source.sequential:
         return source, []
     runs = source.runs
-    late = runs["round"].groupby(numbered(runs, UNIT)).rank("dense") > source.planned
+    late = runs["round"].groupby(source.replicate).rank("dense") > source.planned
     if not late.any():
         return source, []
     beyond = runs.loc[late, [*UNIT, "round"]].drop_duplicates()

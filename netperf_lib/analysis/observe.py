@@ -491,8 +491,8 @@ def observe(
 
     # the conditions
     number = numbered(codes, split)
-    levels = used[[*source.factors]]
-    facts = _facts(levels, of_used, number[: len(used)], split, differing)
+    known = used[[*source.factors]]
+    facts = _facts(known, of_used, number[: len(used)], split, differing)
     names = condition_names(facts, split, differing)
     # what was excluded has one where another run of it was used
     place = facts.index.get_indexer(pd.Index(number))

@@ -176,8 +176,8 @@ class Measurement:
     @cached_property
     def rounds(self) -> pd.DataFrame:
         """The rounds of each deployment: those with any run, and those that were planned."""
-        runs = self.runs.assign(replicate=self.replicate)
-        rounds = runs[["replicate", "round"]].dropna().drop_duplicates()
+        every = {"replicate": self.replicate, "round": self.runs["round"]}
+        rounds = pd.DataFrame(every).dropna().drop_duplicates()
         parts = [rounds]
         # a deployment that was cut short lacks the rounds that were planned
         for replicate, known in rounds.groupby("replicate")["round"]:
