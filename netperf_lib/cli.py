@@ -802,6 +802,9 @@ def main() -> None:
         error.show()
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
+        # an interrupt within an `exec`, as libraries do when imported, leaves a mark by which
+        # `python -m` later dies of the signal; the next `exec` takes it away
+        exec("")  # noqa: S102
         say_aloud("npl: interrupted")
         sys.exit(130)
     except BrokenPipeError:  # the reader of the output closed it

@@ -219,6 +219,19 @@ def test_an_odd_command_line_is_one_clear_error(words, monkeypatch, capfd):
     assert "Traceback" not in out + err
 
 
+def test_an_interrupt_while_a_library_is_imported_has_its_exit_code(tmp_path):
+    """Libraries write code as they are imported: `dataclass` does, and executes it."""
+    (tmp_path / "started.py").write_text(
+        "from netperf_lib import cli\n"
+        "cli.npl.main = lambda **_: exec('raise KeyboardInterrupt')\n"
+        "cli.main()\n"
+    )
+    command = [sys.executable, "-m", "started"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 130
+    assert done.stderr == "npl: interrupted\n"
+
+
 def verbs(group, path=()):
     for name, command in group.commands.items():
         yield (*path, name), command
