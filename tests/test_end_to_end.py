@@ -1,22 +1,15 @@
 """The main job as a user types it: hosts, real tools over real SSH, raw runs, tables, verdicts,
 PDF."""
 
-import os
-import signal
 import subprocess
 import sys
-import uuid
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import yaml
 
 import netperf_lib as npl
-from netperf_lib.data.raw import run_ids
 from netperf_lib.hosts.lab.topology import Options
-
-from .sshd import wait_until
 
 pytestmark = pytest.mark.usefixtures("lab_runs")
 
@@ -27,7 +20,7 @@ SERVERS = {"ppg": "ppg", "region": "cross-region"}
 """Each with its placement, from the lab's `client`."""
 
 
-def declare(folder, rounds, **more):
+def declare(folder):
     """Declare an experiment on latency alone; its two placements are the contrast."""
     contrast = {"metric": "latency_oneway_us", "margin": 0.1}
     for side, placement in zip("ab", SERVERS.values(), strict=True):
@@ -39,24 +32,20 @@ def declare(folder, rounds, **more):
             {"client": "client", "server": s, "placement": p} for s, p in SERVERS.items()
         ],
         "tests": [{"tool": "qperf", "test": "tcp_lat", "duration_s": 0.3}],
-        "rounds": rounds,
+        "rounds": 6,
         "contrasts": [contrast],
     }
     file = folder / "small.yaml"
-    file.write_text(yaml.safe_dump(experiment | more))
+    file.write_text(yaml.safe_dump(experiment))
     return file
-
-
-def command(*words):
-    return [sys.executable, "-m", "netperf_lib", *map(str, words)]
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("measured")
-    words = ["run", declare(folder, 6), "--root", folder / "results", "--seed", "1"]
-    words += ["--pdf", folder / "out.pdf"]
-    done = subprocess.run(command(*words), capture_output=True, text=True, timeout=840)
+    words = [sys.executable, "-m", "netperf_lib", "run", declare(folder), "--seed", "1"]
+    words += ["--root", folder / "results", "--pdf", folder / "out.pdf"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=840)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (folder / "out.pdf").read_bytes().startswith(b"%PDF")
     assert done.stdout == f"{folder / 'out.pdf'}\n"
@@ -90,53 +79,3 @@ def test_the_verdict_agrees_with_the_delays_that_the_lab_was_given(measured):
     assert result.high < 1 / 2
     # rounds that are not independent, as by chance on a busy machine, get no verdict
     assert result.verdict == "better" or "not independent" in str(result.reason)
-
-
-# -- killed ----------------------------------------------------------------------------------------
-
-
-def processes(holds):
-    """Return the processes whose folder of `/proc` holds what is looked for."""
-    found = set()
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            found |= {entry} if holds(entry) else set()
-    return found
-
-
-def namespace(entry):
-    return str((entry / "ns" / "net").readlink())
-
-
-@pytest.mark.slow
-def test_kill_9_leaves_nothing_and_the_same_command_goes_on(tmp_path):
-    file, root = declare(tmp_path, 2, contrasts=[]), tmp_path / "results"
-    store, mark = Path(root, "small"), str(uuid.uuid4())
-    words = command("collect", file, "--root", root)
-
-    def marked(entry):
-        return mark.encode() in (entry / "environ").read_bytes()
-
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen(
-        words, env=os.environ | {"NETPERF_TEST_MARK": mark}, **quiet
-    )
-    try:
-        assert wait_until(lambda: len(run_ids(store)) >= 2, 180)
-        own = namespace(Path("/proc/self"))
-        namespaces = {namespace(entry) for entry in processes(marked)} - {own}
-        assert namespaces, "the lab's hosts are in namespaces of their own"
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert wait_until(lambda: not processes(marked))
-    assert wait_until(lambda: not processes(lambda entry: namespace(entry) in namespaces))
-    complete = set(run_ids(store))
-    assert all((store / "raw" / i / "run.json").is_file() for i in complete)
-
-    done = subprocess.run(words, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert complete < set(run_ids(store))
-    runs = npl.load(store)
-    assert sum(runs["status"] == "ok") == 2 * len(SERVERS)
-    assert not list((store / "raw").glob(".*"))

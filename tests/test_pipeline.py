@@ -1,7 +1,6 @@
 """The verbs as functions: in a script, beside another collector, and in a notebook's own event
 loop."""
 
-import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -9,12 +8,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner
 from jupyter_client.manager import start_new_kernel
 
 import netperf_lib as npl
 from netperf_lib import tools
-from netperf_lib.cli import npl as npl_command
 from netperf_lib.data.declaration import deployments, read_plan
 from netperf_lib.data.layout import hosts_dir, lock
 from netperf_lib.data.raw import run_ids
@@ -58,46 +55,6 @@ def test_a_second_collector_touches_neither_hosts_nor_plan(small, tmp_path):
     assert not deployments(first)
     assert read_plan(first) is None
     assert lab.status(hosts_dir(first)) is None
-
-
-@pytest.mark.slow
-def test_two_measurements_with_other_buffers_are_told_apart(small, tmp_path):
-    hosts = [
-        {"name": "a", "egress_bps": 1e8},
-        {"name": "b", "region": "region-2", "egress_bps": 1e8},
-    ]
-    folders = []
-    for name, size in (("before", 65536), ("after", 4 << 20)):
-        options = {"hosts": hosts}
-        pair = {"client": "a", "server": "b", "placement": "cross-region"}
-        test = {
-            "tool": "iperf3",
-            "test": "tcp",
-            "duration_s": 1,
-            "tcp_buffer_bytes": [size],
-        }
-        changed = {
-            "name": name,
-            "hosts": {"source": "lab", "options": options},
-            "pairs": [pair],
-            "tests": [test],
-        }
-        folders.append(
-            npl.collect(declare(small.parent, rounds=8, **changed), root=tmp_path)
-        )
-
-    def compared(*words):
-        asked = ["compare", *map(str, words), "--metric", "throughput_bps"]
-        return CliRunner().invoke(npl_command, asked, env={"COLUMNS": "200"})
-
-    assert "64 KiB TCP buffer before" in compared(*folders).stdout
-    # not the verdict, which rounds that resemble their neighbours do not get, by chance on a busy
-    # machine; the interval of eight rounds bears one that was disturbed, that of six does not
-    (comparison,) = json.loads(compared(*folders, "--json").stdout)["comparisons"]
-    assert comparison["low"] > 2
-    assert compared(*folders[::-1], "--fail-on", "worse").exception.exit_code == 3, (
-        "worse, or no verdict: the gate stays shut"
-    )
 
 
 def test_hosts_are_not_placed_where_nothing_is_left_to_measure(small, tmp_path):
