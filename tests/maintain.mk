@@ -8,7 +8,7 @@ bench: setup ## measure speed and memory against the promised limits
 
 fuzz: setup ## fuzz the log readers with damaged logs (SECONDS=60); installs atheris
 	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet 'atheris==3.0.0'
-	@$(BIN)/python tests/fuzz_parse.py -max_total_time=$(or $(SECONDS),60) -max_len=20000
+	@$(BIN)/python -m tests.fuzz_parse -max_total_time=$(or $(SECONDS),60) -max_len=20000
 
 validate: setup ## compare the statistics with what people use, on simulations with known truth (SAMPLES=400; as in docs/appendix)
 	@$(BIN)/python -m tests.analysis.validate $(SAMPLES)

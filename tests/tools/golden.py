@@ -20,16 +20,16 @@ from pathlib import Path
 from netperf_lib import tools
 from netperf_lib.data import logs
 from netperf_lib.errors import ParseError
+from tests.tools.intact import FOLDER
 from tests.tools.measure import interleaved
 
-ROOT = Path(__file__).parents[1] / "logs"
 DAMAGED = Path(__file__).with_name("damaged.digests")
 EDGES = Path(__file__).with_name("edges.jsonl.gz")
 """Texts that stand at the edge of a rule of a reader, each with a digest of what is read of it."""
 
 
 def golden_logs():
-    return sorted(p for p in ROOT.glob("*/*") if not p.name.endswith(".expected.json"))
+    return sorted(p for p in FOLDER.glob("*/*") if not p.name.endswith(".expected.json"))
 
 
 def expectation(log):

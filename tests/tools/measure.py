@@ -13,9 +13,8 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from tests.tools.intact import read
+from tests.tools.intact import printed, read
 
-LOGS = Path(__file__).parents[1] / "logs"
 PAGE = Path(__file__).parents[2] / "docs/reference/logs.md"
 
 
@@ -72,14 +71,9 @@ def every(seed, lines=None, only=""):
     rng = random.Random(seed)
     wrong = set()
     tried = Counter()
-    logs = {
-        p: p.read_bytes()
-        for p in sorted(LOGS.glob("*/*"))
-        if not p.name.endswith(".expected.json")
-    }
-    # written by hand, many tests in one file and with what is printed only on request: nobody can
-    # tell what is gone
-    logs = {p: data for p, data in logs.items() if not p.name.startswith("forms-")}
+    # of forms, many tests in one file and with what is printed only on request, nobody can tell
+    # what is gone
+    logs = {p: p.read_bytes() for p in printed("*")}
     truth = {p: read(data) for p, data in logs.items()}
     for p, data in logs.items():
         if not any(r.status == "ok" for r in truth[p]) or (only and p.name != only):

@@ -5,22 +5,13 @@ Where a log says a figure once, in bare digits, another digit in its place canno
 truth; such a flip is left out.
 """
 
-from pathlib import Path
-
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.tools import measure
-from tests.tools.intact import content, intact, read
+from tests.tools.intact import content, intact, printed, read
 
-FOLDER = Path(__file__).parents[1] / "logs"
-TOOLS = ("qperf", "sockperf", "ntttcp")
-LOGS = sorted(
-    p
-    for t in TOOLS
-    for p in (FOLDER / t).iterdir()
-    if not p.name.endswith(".expected.json") and not p.name.startswith("forms-")
-)
+LOGS = printed("qperf", "sockperf", "ntttcp")
 UNTOLD = measure.untold()
 SMALL = [p for p in LOGS if p.stat().st_size < 20_000]
 
@@ -40,9 +31,6 @@ def assert_nothing_new(found, log, *, ignored=(), slack=0):
                 run,
                 intact(log),
             )
-        elif run.status == "failed":
-            assert not run.metrics
-            assert run.error
 
 
 @settings(max_examples=150, deadline=None)
