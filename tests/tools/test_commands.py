@@ -80,5 +80,11 @@ def test_every_command_is_as_before():
     )
 
 
+def test_every_option_takes_its_own_default():
+    for option in [option for tool in TOOLS.values() for option in tool.OPTIONS]:
+        assert option.default is None or option.problem(option.default) is None
+        assert option.problem([1]) is not None
+
+
 if __name__ == "__main__":
     EXPECTED.write_text("\n".join(told()) + "\n")

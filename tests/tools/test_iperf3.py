@@ -42,13 +42,6 @@ def test_large_documents_are_read_the_quick_way():
     assert expected <= set(taken)
 
 
-def test_the_same_document_twice_is_one_run_and_a_warning():
-    text = (LOGS / "gen-3.17.1-udp.json").read_text()
-    (run,) = tools.parse(text + text)
-    assert run.status == "ok"
-    assert "printed a second time" in run.warnings[-1]
-
-
 def test_noise_around_a_document():
     text = (LOGS / "gen-3.12-tcp-R.json").read_text()
     (plain,) = tools.parse(text)
@@ -59,8 +52,6 @@ def test_noise_around_a_document():
     )
     (run,) = tools.parse(noisy)
     assert (run.line, run.metrics, run.status) == (3, plain.metrics, "ok")
-    (run,) = tools.parse(text.encode("utf-16"))
-    assert run.metrics == plain.metrics
 
 
 def test_omitted_seconds_are_marked_and_not_averaged_in():
