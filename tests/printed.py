@@ -1,59 +1,6 @@
-"""Logs as the tools print them, of figures that are given."""
-
-from typing import Any
+"""A document as iperf3 prints it, of figures that are given."""
 
 import numpy as np
-
-PERCENTILES = (99.999, 99.99, 99.9, 99.0, 90.0, 75.0, 50.0, 25.0)
-LINE = "-" * 30
-Whole = np.ndarray[Any, np.dtype[np.int64]]
-
-
-def qperf(latency_us):
-    """Return what a run of tcp_lat prints."""
-    rate = 1e6 / latency_us  # the messages of both ends
-    return (
-        "tcp_lat:\n"
-        f"    latency   =  {latency_us * 1e3:.0f} ns\n"
-        f"    msg_rate  =  {rate:.0f} /sec\n"
-        "    msg_size  =  1 bytes\n"
-        "    time      =  2 sec\n"
-    )
-
-
-def sockperf(
-    basis,
-    percentiles,
-    *,
-    mean,
-    least,
-    most,
-    n=1000,
-    deviation=3.1,
-    seconds=0.55,
-):
-    """Return the lines of a summary; `basis` is "latency" or "rtt"."""
-    word = "Latency" if basis == "latency" else "Round trip"
-    counts = f"SentMessages={n}; ReceivedMessages={n}"
-    rows = [f"percentile {p:.3f} = {value:8.3f}" for p, value in percentiles.items()]
-    told = [
-        f"<MAX> observation = {most:8.3f}",
-        *rows,
-        f"<MIN> observation = {least:8.3f}",
-    ]
-    whole = (
-        f"RunTime={seconds + 0.45:.3f} sec; Warm up time=400 msec; SentMessages={n + 1}"
-    )
-    return [
-        f"sockperf: [Total Run] {whole}; ReceivedMessages={n}",
-        "sockperf: ========= Printing statistics for Server No: 0",
-        f"sockperf: [Valid Duration] RunTime={seconds:.3f} sec; {counts}",
-        f"sockperf: ====> avg-{basis}={mean:.3f} (std-dev={deviation:.3f})",
-        "sockperf: # dropped messages = 0; # duplicated messages = 0; # out-of-order messages = 0",
-        f"sockperf: Summary: {word} is {mean:.3f} usec",
-        f"sockperf: Total {n} observations; each percentile contains {n / 100:.2f} observations",
-        *(f"sockperf: ---> {words}" for words in told),
-    ]
 
 
 def iperf3(
@@ -64,7 +11,6 @@ def iperf3(
     window=1448000,
     step_s=1.0,
     at,
-    cookie="x",
 ):
     """Return the document of a run; arrays have a row an interval and a column a stream."""
     rows, streams = sent.shape
@@ -132,7 +78,7 @@ def iperf3(
     }
     start |= {"connecting_to": {"host": "10.0.0.5", "port": 5201}, "connected": ports}
     start |= {
-        "cookie": cookie,
+        "cookie": "x",
         "tcp_mss_default": 1448,
         "sock_bufsize": 0,
         "test_start": test,

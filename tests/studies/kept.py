@@ -71,29 +71,47 @@ def kept(name, folder, *, rounds, noise=0.01):
 
 def _log(trial, values, at):
     if "latency_oneway_us" in values:
-        return printed.qperf(values["latency_oneway_us"])
+        return _qperf(values["latency_oneway_us"])
     if "rtt_us" in values:
         return _sockperf(values["rtt_us"])
     return json.dumps(_iperf3(values, trial.streams or 1, at))
 
 
+def _qperf(us):
+    """Return what a run of tcp_lat prints; its rate is of the messages of both ends."""
+    return f"""\
+tcp_lat:
+    latency   =  {us * 1e3:.0f} ns
+    msg_rate  =  {1e6 / us:.0f} /sec
+    msg_size  =  1 bytes
+    time      =  2 sec
+"""
+
+
 def _sockperf(us):
     """Return a summary of 1,000 round trips, as sockperf 3.7 prints it with ``--full-rtt``."""
     random = np.random.default_rng(int(us * 1e9))  # no two runs have one histogram
-    points = np.array(printed.PERCENTILES)
+    points = np.array([99.999, 99.99, 99.9, 99.0, 90.0, 75.0, 50.0, 25.0])
     noise = random.uniform(0.9999, 1.0001, len(points))
     values = sorted((0.9 + points / 500) * us * noise, reverse=True)
-    percentiles = dict(zip(printed.PERCENTILES, values, strict=True))
-    lines = printed.sockperf("rtt", percentiles, mean=us, least=us * 0.9, most=us * 1.2)
-    return "\n".join(
-        [
-            "sockperf: == version #3.7-no.git == ",
-            "sockperf[CLIENT] send on:sockperf: using recvfrom() to block on socket(s)",
-            "[ 0] IP = 10.0.0.5        PORT =    80 # TCP",
-            *lines,
-            "",
-        ]
-    )
+    rows = [
+        f"sockperf: ---> percentile {p:.3f} = {value:8.3f}\n"
+        for p, value in zip(points, values, strict=True)
+    ]
+    return f"""\
+sockperf: == version #3.7-no.git ==\x20
+sockperf[CLIENT] send on:sockperf: using recvfrom() to block on socket(s)
+[ 0] IP = 10.0.0.5        PORT =    80 # TCP
+sockperf: [Total Run] RunTime=1.000 sec; Warm up time=400 msec; SentMessages=1001; ReceivedMessages=1000
+sockperf: ========= Printing statistics for Server No: 0
+sockperf: [Valid Duration] RunTime=0.550 sec; SentMessages=1000; ReceivedMessages=1000
+sockperf: ====> avg-rtt={us:.3f} (std-dev=3.100)
+sockperf: # dropped messages = 0; # duplicated messages = 0; # out-of-order messages = 0
+sockperf: Summary: Round trip is {us:.3f} usec
+sockperf: Total 1000 observations; each percentile contains 10.00 observations
+sockperf: ---> <MAX> observation = {us * 1.2:8.3f}
+{"".join(rows)}sockperf: ---> <MIN> observation = {us * 0.9:8.3f}
+"""  # noqa: E501  (as it is printed)
 
 
 def _iperf3(values, streams, at):
