@@ -1,6 +1,8 @@
-"""What an inventory may hold: nothing of it is ever read by a shell."""
+"""Hosts that exist already: nothing is made, what is not said is left to the user's SSH
+configuration, and nothing of a list is ever read by a shell."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +11,7 @@ from netperf_lib.experiment.deployment import Host
 from netperf_lib.hosts import inventory, options
 
 from ..sshd import Sshd, on_hosts
+from .azure.conftest import GUEST
 
 ADDRESSES = [
     "i-$(touch /tmp/x)",
@@ -106,3 +109,30 @@ async def test_two_names_of_one_machine_are_no_pair(tmp_path):
     finally:
         server.stop()
     assert said.startswith("a and b are two machines (both names lead to ")
+
+
+def test_a_list_of_hosts(tmp_path, monkeypatch):
+    monkeypatch.setattr(inventory, "guests", lambda *_, **__: {"a": GUEST, "b": GUEST})
+    named = {"address": "192.0.2.1", "data_address": "10.0.0.1", "accelerated": True}
+    listed = on_hosts({"a": named, "b": {}, "spare": {}}, user="me", identity="~/k")
+    a, b = inventory.up(listed, number=1, state=tmp_path).hosts
+    found = (a.address, a.data_address, a.user, a.owned)
+    assert found == ("192.0.2.1", "10.0.0.1", "me", False)
+    assert (b.address, b.data_address, b.port, b.known_hosts) == ("b", "b", 22, None)
+    assert a.identity == str(Path("~/k").expanduser())
+    claim = "virtual function present and up in the guest"
+    assert {p.claim: p.holds for p in a.proofs}[claim] is True
+    assert not any("virtual function" in p.claim for p in b.proofs)
+    inventory.down(listed, state=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_silent_host_is_listed_and_flagged(tmp_path, monkeypatch, capsys):
+    answers = {"a": GUEST, "b": "no answer"}
+    monkeypatch.setattr(inventory, "guests", lambda *_, **__: answers)
+    made = inventory.up(on_hosts({"a": {}, "b": {}}), number=1, state=tmp_path)
+    (proof,) = made.host("b").proofs
+    found = (proof.claim, proof.holds, proof.evidence)
+    assert found == ("facts of the guest", None, "no answer")
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "b: not proven: facts of the guest (no answer)"
