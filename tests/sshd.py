@@ -45,6 +45,30 @@ def keygen(place):
     return place
 
 
+def processes(holds):
+    """Processes, but this one, of whose folder in `/proc` something holds."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if holds(place) and place.name != str(os.getpid()):
+                found.append(int(place.name))
+    return found
+
+
+def alive(word):
+    """Processes whose command line holds `word`."""
+
+    def holds(place):
+        return word.encode() in (place / "cmdline").read_bytes().replace(b"\0", b" ")
+
+    return processes(holds)
+
+
+def parent(pid):
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("PPid:")[1].split()[0])
+
+
 @dataclass
 class Sshd:
     """One server; `host` tells how to reach it."""
@@ -88,19 +112,13 @@ class Sshd:
     def sessions(self):
         """Processes of sshd that serve a connection: since OpenSSH 9.8 a monitor, and below it what
         talks."""
-        parents = {}
-        for place in Path("/proc").glob("[0-9]*/status"):
-            with suppress(OSError):
-                said = dict(
-                    line.split(":\t", 1)
-                    for line in place.read_text().splitlines()
-                    if ":\t" in line
-                )
-                if said["Name"].startswith("sshd"):
-                    parents[int(place.parent.name)] = int(said["PPid"])
-        found = []
-        level = [self.process.pid]
-        while level := [pid for pid, parent in parents.items() if parent in level]:
+        found, level = [], [self.process.pid]
+
+        def serves(place):
+            is_sshd = (place / "comm").read_text().startswith("sshd")
+            return is_sshd and parent(place.name) in level
+
+        while level := processes(serves):
             found += level
         return found
 
@@ -121,19 +139,6 @@ class Sshd:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
-
-
-def alive(word):
-    """Processes whose command line holds `word`."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):
-            if (
-                word.encode() in place.read_bytes().replace(b"\0", b" ")
-                and int(place.parent.name) != os.getpid()
-            ):
-                found.append(int(place.parent.name))
-    return found
 
 
 def wait_until(check, seconds=30):

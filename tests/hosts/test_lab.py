@@ -19,6 +19,8 @@ from netperf_lib.errors import LabError, UsageError
 from netperf_lib.experiment.model import Experiment, HostsSpec, Pair, TestSpec
 from netperf_lib.hosts import lab
 
+from ..sshd import processes, wait_until
+
 pytestmark = pytest.mark.usefixtures("lab_runs")
 
 BUFFERS = {
@@ -299,38 +301,33 @@ lab.run_foreground(lab.Options.model_validate(json.loads(sys.argv[2])), Path(sys
 """
 
 
+def namespace(pid="self"):
+    return str(Path(f"/proc/{pid}/ns/net").readlink())
+
+
 def family(mark):
     """Processes that carry `mark` in their environment or command line, with their network
     namespaces."""
     found = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                if (
-                    mark.encode()
-                    in (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
-                ):
-                    found[int(entry.name)] = str((entry / "ns/net").readlink())
+
+    def look(place):
+        held = (place / "environ").read_bytes() + (place / "cmdline").read_bytes()
+        if mark.encode() in held:
+            found[int(place.name)] = namespace(place.name)
+
+    processes(look)
     return found
 
 
-def inhabited(namespaces):
-    """Those of `namespaces` that any process is in."""
-    found = set()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                found.add(str((entry / "ns/net").readlink()))
-    return found & namespaces
+def gone(mark, namespaces, folder):
+    """Whether at last no process is left, also not in the namespaces, and no lab."""
 
+    def inhabits(place):
+        return namespace(place.name) in namespaces
 
-def gone(mark, namespaces, folder, seconds=30):
-    end = time.monotonic() + seconds
-    while (left := family(mark)) or inhabited(namespaces) or lab.status(folder):
-        if time.monotonic() > end:
-            return f"left: {left}"
-        time.sleep(0.02)
-    return True
+    return wait_until(
+        lambda: not (family(mark) or processes(inhabits) or lab.status(folder))
+    )
 
 
 @pytest.fixture
@@ -354,9 +351,7 @@ def caller(tmp_path):
             "ppg",
             f"setsid sh -c ': {mark}; sleep 1000' >/dev/null 2>&1 </dev/null &",
         )
-        namespaces = set(family(mark).values()) - {
-            str(Path("/proc/self/ns/net").readlink())
-        }
+        namespaces = {*family(mark).values()} - {namespace()}
         assert len(namespaces) == 2
         yield process, running.pid, mark, namespaces
     finally:
@@ -366,7 +361,6 @@ def caller(tmp_path):
 
 def test_killing_the_caller_while_the_lab_starts_takes_everything_along(tmp_path):
     mark = f"lab-test-{uuid.uuid4()}"
-    outside = str(Path("/proc/self/ns/net").readlink())
     process = subprocess.Popen(
         [sys.executable, "-c", CALLER, str(tmp_path), json.dumps(SMALL)],
         env=os.environ | {"LAB_TEST_MARK": mark},
@@ -380,7 +374,7 @@ def test_killing_the_caller_while_the_lab_starts_takes_everything_along(tmp_path
         made = "netperf-lab-*/hosts/client/hosts"
         while not list(tmp_path.glob(made)) and time.monotonic() < end:
             time.sleep(0.001)
-        hosts = {p: n for p, n in family(mark).items() if n != outside}
+        hosts = {p: n for p, n in family(mark).items() if n != namespace()}
         assert hosts
         for (
             host
@@ -391,7 +385,7 @@ def test_killing_the_caller_while_the_lab_starts_takes_everything_along(tmp_path
     finally:
         process.kill()
         process.wait()
-    assert gone(mark, namespaces, tmp_path) is True
+    assert gone(mark, namespaces, tmp_path)
 
 
 @pytest.mark.parametrize("name", ['a "quote', "${HOME}", "100 % új"])
@@ -421,7 +415,7 @@ def test_killing_the_supervisor_takes_everything_along(caller, tmp_path):
     _, said = process.communicate(timeout=60)
     assert process.returncode != 0
     assert f"see {tmp_path}/netperf-lab-" in said
-    assert gone(mark, namespaces, tmp_path) is True
+    assert gone(mark, namespaces, tmp_path)
     # what it left is no obstacle
     with laid_out(tmp_path, **SMALL) as made:
         assert run(made, "client", "hostname") == "client\n"
@@ -444,7 +438,7 @@ def test_a_killed_host_ends_the_lab(caller, tmp_path):
     assert re.search(
         "host (client|ppg) of the lab ended unexpectedly", Path(log).read_text()
     )
-    assert gone(mark, namespaces, tmp_path) is True
+    assert gone(mark, namespaces, tmp_path)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
@@ -452,7 +446,7 @@ def test_ending_the_foreground_lab_takes_everything_along(caller, tmp_path, numb
     process, _, mark, namespaces = caller
     process.send_signal(number)
     _, said = process.communicate(timeout=60)
-    assert gone(mark, namespaces, tmp_path) is True
+    assert gone(mark, namespaces, tmp_path)
     if number != signal.SIGKILL:
         assert (process.returncode, said) == (0, "")
         assert list(tmp_path.iterdir()) == []
@@ -472,7 +466,7 @@ def test_a_lab_of_another_process_is_used_and_left_alone(caller, tmp_path):
     assert lab.status(tmp_path) is not None, "it is not ours"
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
-    assert gone(mark, namespaces, tmp_path) is True
+    assert gone(mark, namespaces, tmp_path)
     assert (process.returncode, said) == (0, "")
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(LabError, match="npl lab up"):

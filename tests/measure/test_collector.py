@@ -34,7 +34,7 @@ from netperf_lib.measure import collector, session
 from netperf_lib.measure.collector import collect
 
 from ..checksums import changed_files
-from ..sshd import free_port, wait_until
+from ..sshd import free_port, parent, processes, wait_until
 
 pytestmark = pytest.mark.usefixtures("lab_runs")
 
@@ -133,28 +133,28 @@ def on_host(deployment, name, command):
 
 
 def buffers(deployment):
-    """The settings of two hosts, and what is kept there of those found."""
-    look = "cat /proc/sys/net/ipv4/tcp_[rw]mem; ls /run"
-    return [on_host(deployment, name, look) for name in ("client", "near")]
+    """TCP buffers of each host, and what is kept there of those found."""
+    look = "cat /proc/sys/net/ipv4/tcp_[rw]mem; ls /run | grep netperf_lib"
+    names = ("client", "near", "far")
+    return {name: on_host(deployment, name, look).split() for name in names}
 
 
 def tools_running():
     """What runs of the tools on any host, seen from outside: it takes no login."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*/comm"):
-        with suppress(OSError):
-            name = place.read_text().strip()
-            if re.fullmatch("(qperf|iperf.*|sockperf|timeout)", name):
-                found += [name] * descends(int(place.parent.name))
-    return found
+
+    def is_tool(place):
+        name = (place / "comm").read_text().strip()
+        return re.fullmatch("(qperf|iperf.*|sockperf|timeout)", name) and descends(place)
+
+    return processes(is_tool)
 
 
-def descends(pid):
+def descends(place):
     """Whether a process is of a lab that these tests started: another one on this machine is not
     theirs to disturb."""
+    pid = int(place.name)
     while pid > 1 and pid != os.getpid():
-        status = Path(f"/proc/{pid}/status").read_text()
-        pid = int(status.split("PPid:")[1].split()[0])
+        pid = parent(pid)
     return pid == os.getpid()
 
 
@@ -163,19 +163,16 @@ def marked(program, after_s=0.3, argument="-p"):
     run for a moment."""
     found = []
 
+    def is_meant(place):
+        named = (place / "comm").read_text().strip() == program
+        # `--version` is asked at the start
+        asked = argument.encode() in (place / "cmdline").read_bytes().split(b"\0")
+        ours = b"NETPERF_LIB=" in (place / "environ").read_bytes()
+        return named and asked and ours and descends(place)
+
     def look():
-        for place in Path("/proc").glob("[0-9]*/comm"):
-            with suppress(OSError):
-                words = (place.parent / "cmdline").read_bytes().split(b"\0")
-                ours = b"NETPERF_LIB=" in (place.parent / "environ").read_bytes()
-                # `--version` is asked at the start
-                if (
-                    place.read_text().strip() == program
-                    and ours
-                    and argument.encode() in words
-                ):
-                    found.extend(filter(descends, [int(place.parent.name)]))
-        return bool(found)
+        found.extend(processes(is_meant))
+        return found
 
     assert wait_until(look, 90), f"{program} was never started"
     time.sleep(after_s)
@@ -374,8 +371,7 @@ def test_a_cut_connection_fails_one_run_and_the_trial_is_measured_again(
             "sshd",
             "sshd-session",
         ):
-            status = Path(f"/proc/{pid}/status").read_text()
-            pid = int(status.split("PPid:")[1].split()[0])
+            pid = parent(pid)
         os.kill(pid, signal.SIGKILL)
 
     with meanwhile(cut):

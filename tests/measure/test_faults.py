@@ -28,6 +28,7 @@ from .test_collector import (
     QUICK,
     THROUGHPUT,
     altered,
+    buffers,
     experiment,
     limit,
     marked,
@@ -73,13 +74,6 @@ def one(reasons):
     ((server, reason),) = reasons
     assert server == "near"
     return reason
-
-
-def settings(deployment):
-    """TCP buffers of each host, and what is kept there of those found."""
-    look = "cat /proc/sys/net/ipv4/tcp_[rw]mem; ls /run | grep netperf_lib"
-    names = ("client", "near", "far")
-    return {name: on_host(deployment, name, look).split() for name in names}
 
 
 @as_root
@@ -194,7 +188,7 @@ LADDER = THROUGHPUT | {"tcp_buffer_bytes": [None, 65536]}
 def test_a_setting_that_was_changed_in_part_is_put_back_before_anything_is_measured(
     deployment, store
 ):
-    before = settings(deployment)
+    before = buffers(deployment)
     place = "/proc/sys/net/ipv4/tcp_wmem"
     fixed = f"mount --bind {place} {place} && mount -o remount,bind,ro {place}"
     with changed(deployment, "near", fixed, undo=f"umount {place}"):
@@ -203,7 +197,7 @@ def test_a_setting_that_was_changed_in_part_is_put_back_before_anything_is_measu
             deployment,
             store,
         )
-        assert settings(deployment) == before
+        assert buffers(deployment) == before
     assert (tally.ok, tally.failed) == (2, 2)
     reason = one(why(store))
     assert "TCP buffers of 65536 bytes cannot be set" in reason
@@ -224,7 +218,7 @@ def test_an_ordinary_user_measures_all_but_what_needs_root(deployment, store):
         "/run/netperf-lab/au*"
     )
     theirs = altered(deployment, "near", user="ordinary")
-    before = settings(deployment)
+    before = buffers(deployment)
     with changed(
         deployment,
         "near",
@@ -236,7 +230,7 @@ def test_an_ordinary_user_measures_all_but_what_needs_root(deployment, store):
     assert (tally.ok, tally.failed) == (3, 1)
     assert "log in as root, or as a user with passwordless sudo" in one(why(store))
     assert all(r["facts"]["server"]["kernel"] for r in records(store))
-    assert settings(deployment) == before
+    assert buffers(deployment) == before
 
 
 PACKAGES = """#!/bin/sh

@@ -1,14 +1,13 @@
 """A host that goes away for good; this machine stands in for it, so no other test measures on
 it."""
 
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from netperf_lib.experiment.deployment import Deployment
 
-from ..sshd import Sshd, alive, wait_until
+from ..sshd import Sshd, alive, processes, wait_until
 from .test_collector import (
     THROUGHPUT,
     descends,
@@ -35,9 +34,7 @@ def test_a_host_that_goes_away_for_good(tmp_path):
 
         def go():
             marked("iperf3", 0.5, "127.0.0.2")
-            for pid in alive("iperf3 -s"):
-                with suppress(OSError):
-                    served.update(filter(descends, [pid]))
+            served.update(set(alive("iperf3 -s")).intersection(processes(descends)))
             servers["near"].stop()
 
         # so long that it is noticed on a busy machine, too

@@ -18,7 +18,7 @@ from netperf_lib.data.layout import trial_of
 from netperf_lib.data.raw import run_ids
 from netperf_lib.data.raw import runs as stored_runs
 
-from ..sshd import wait_until
+from ..sshd import processes, wait_until
 
 KILLS = 10
 ROUNDS = 12
@@ -36,18 +36,6 @@ VERBS = {
     "run": ("run", "soak.yaml", "--pdf", "soak.pdf"),
     "lab up": ("lab", "up", "--folder", "lab"),
 }
-
-
-def family(mark):
-    """Processes that stem from what this test started."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*"):
-        try:
-            if f"SOAK={mark}".encode() in (place / "environ").read_bytes().split(b"\0"):
-                found.append((place / "cmdline").read_text().replace("\0", " ")[:80])
-        except OSError:
-            continue
-    return found
 
 
 @pytest.mark.slow
@@ -68,8 +56,8 @@ def test_every_verb_killed_at_any_moment(tmp_path, request):
                 command, cwd=tmp_path, env=environment, stdout=log, stderr=log
             )
 
-    def left():
-        return {p.name for p in temporary.iterdir()}
+    def ours(place):
+        return f"SOAK={mark}".encode() in (place / "environ").read_bytes()
 
     for verb in VERBS:
         longest_s = {"report": 12, "run": 15}.get(verb, 6)
@@ -78,7 +66,7 @@ def test_every_verb_killed_at_any_moment(tmp_path, request):
             time.sleep(rng.uniform(0.3, longest_s))
             process.kill()
             process.wait()
-            assert wait_until(lambda: not family(mark), 60), (verb, family(mark))
+            assert wait_until(lambda: not processes(ours), 60), verb
             if (tmp_path / "results" / "soak" / "raw").exists():
                 assert all(
                     r.status == "ok"
@@ -87,11 +75,11 @@ def test_every_verb_killed_at_any_moment(tmp_path, request):
         if verb != "lab up":
             process = npl(verb)
             assert process.wait(300) == 0, (tmp_path / "log").read_text("utf-8")[-3000:]
-            assert wait_until(lambda: not family(mark), 60), (verb, family(mark))
+            assert wait_until(lambda: not processes(ours), 60), verb
     store = Path(tmp_path / "results", "soak")
     runs = run_ids(store)
     assert len(set(map(trial_of, runs))) == len(runs) == ROUNDS
     assert {p.name for p in (store / "raw").iterdir()} == set(runs)
     assert (tmp_path / "soak.pdf").read_bytes().startswith(b"%PDF")
     assert "Traceback" not in (tmp_path / "log").read_text("utf-8")
-    assert not left(), left()
+    assert list(temporary.iterdir()) == []
