@@ -1,4 +1,4 @@
-"""Workflows and containers are valid, their commands exist, and they store no secret."""
+"""What sets up a machine of the workflows."""
 
 import os
 import shutil

@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "extend.md"
+from tests.test_extend import blocks
+
+SECTION = "A reader of another tool"
+[MODULE] = blocks("py", SECTION)
+[PROJECT] = blocks("toml", SECTION)
 LOG = """PING 10.0.0.5 (10.0.0.5) 56(84) bytes of data.
 64 bytes from 10.0.0.5: icmp_seq=1 ttl=64 time=0.036 ms
 64 bytes from 10.0.0.5: icmp_seq=3 ttl=64 time=0.052 ms
@@ -20,15 +24,9 @@ rtt min/avg/max/mdev = 0.036/0.044/0.052/0.008 ms
 """
 
 
-def block(language):
-    section = PAGE.read_text("utf-8").partition("\n## A reader of another tool\n")[2]
-    (text,) = re.findall(rf"(?ms)^```{language}\n(.*?)^```", section)
-    return str(text)
-
-
 def install(folder, module):
     """Write what an installer writes: the module, and the metadata with its entry points."""
-    project = tomllib.loads(block("toml"))["project"]
+    project = tomllib.loads(PROJECT)["project"]
     (folder / "ping_reader.py").write_text(module)
     metadata = (
         folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
@@ -44,9 +42,9 @@ def install(folder, module):
     )
 
 
-def parse(folder, text):
+def python(folder, *words, text=None):
     return subprocess.run(
-        [sys.executable, "-m", "netperf_lib", "parse", "-"],
+        [sys.executable, *words],
         input=text,
         capture_output=True,
         text=True,
@@ -55,8 +53,12 @@ def parse(folder, text):
     )
 
 
+def parse(folder, text):
+    return python(folder, "-m", "netperf_lib", "parse", "-", text=text)
+
+
 def test_the_reader_of_the_documentation_reads_logs_of_ping(tmp_path):
-    install(tmp_path, block("py"))
+    install(tmp_path, MODULE)
     result = parse(tmp_path, LOG * 2)
     assert result.returncode == 0, result.stderr
     assert result.stdout.count("ping icmp: ok") == 2
@@ -66,7 +68,7 @@ def test_the_reader_of_the_documentation_reads_logs_of_ping(tmp_path):
         "ping icmp: failed: the log ends before its summary"
         in parse(tmp_path, LOG.partition("3 packets")[0]).stdout
     )
-    assert len(block("py").splitlines()) <= 40
+    assert len(MODULE.splitlines()) <= 40
 
 
 @pytest.mark.parametrize(
@@ -93,7 +95,7 @@ def test_a_reader_that_cannot_be_used_is_left_out_with_a_warning(
 
 
 def test_a_metric_that_no_table_has_is_left_out_with_a_warning(tmp_path):
-    install(tmp_path, block("py").replace('"rtt_min_us"', '"rtt_least_us"'))
+    install(tmp_path, MODULE.replace('"rtt_min_us"', '"rtt_least_us"'))
     result = parse(tmp_path, LOG)
     assert result.returncode == 0, result.stderr
     assert "ping icmp: ok" in result.stdout
@@ -104,13 +106,7 @@ def test_a_metric_that_no_table_has_is_left_out_with_a_warning(tmp_path):
 
 
 def test_a_reader_may_be_imported_before_the_library(tmp_path):
-    install(tmp_path, block("py"))
+    install(tmp_path, MODULE)
     code = "import ping_reader, netperf_lib.tools as t; print(t.readers()['ping'] is ping_reader)"
-    result = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(tmp_path)},
-        check=False,
-    )
+    result = python(tmp_path, "-W", "error", "-c", code)
     assert result.stdout == "True\n", result.stderr
