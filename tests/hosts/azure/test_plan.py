@@ -82,6 +82,12 @@ def test_prices_have_a_date_and_a_rate():
     assert "list prices of 20" in text
 
 
+@pytest.mark.parametrize(("budget", "is_above"), [(0.05, True), (1, False)])
+def test_a_plan_is_compared_with_its_budget(budget, is_above):
+    price = azure.cost(experiment(budget=budget), workload=Workload())
+    assert (f"ABOVE the budget of {budget}" in price.words) is is_above
+
+
 def test_who_reaches_port_22_is_not_asked_for():
     assert "the machine where `npl up` runs" in creates("a b ppg", allow_from=None)
 
