@@ -330,17 +330,23 @@ def gone(mark, namespaces, folder):
     )
 
 
-@pytest.fixture
-def caller(tmp_path):
-    """Another process that runs a lab, in which a detached program runs."""
+def start(folder):
+    """Start another process that runs a lab; its family carries a mark."""
     mark = f"lab-test-{uuid.uuid4()}"
     process = subprocess.Popen(
-        [sys.executable, "-c", CALLER, str(tmp_path), json.dumps(SMALL)],
+        [sys.executable, "-c", CALLER, str(folder), json.dumps(SMALL)],
         env=os.environ | {"LAB_TEST_MARK": mark},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+    return process, mark
+
+
+@pytest.fixture
+def caller(tmp_path):
+    """Another process that runs a lab, in which a detached program runs."""
+    process, mark = start(tmp_path)
     try:
         assert any(line.startswith("ready") for line in process.stdout), (
             process.stderr.read()
@@ -360,13 +366,7 @@ def caller(tmp_path):
 
 
 def test_killing_the_caller_while_the_lab_starts_takes_everything_along(tmp_path):
-    mark = f"lab-test-{uuid.uuid4()}"
-    process = subprocess.Popen(
-        [sys.executable, "-c", CALLER, str(tmp_path), json.dumps(SMALL)],
-        env=os.environ | {"LAB_TEST_MARK": mark},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    process, mark = start(tmp_path)
     try:
         end = time.monotonic() + 30
         # process 1 of a host, which made this folder, dies with the others; stopped before that,
@@ -384,7 +384,7 @@ def test_killing_the_caller_while_the_lab_starts_takes_everything_along(tmp_path
         namespaces = set(hosts.values())
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
     assert gone(mark, namespaces, tmp_path)
 
 
