@@ -191,6 +191,7 @@ def test_datagrams_beside_a_load_are_refused(tool, test, remedy):
     ("test", "options", "words"),
     [
         ("round-trip", {}, "no test 'round-trip' (known: ping-pong"),
+        ("ping-pong", {"full_rtt": 1}, "true or false"),
         *(
             ("under-load", {"mps": mps}, "a whole number of messages a second, or max")
             for mps in ("fast", "1K", "0", "1e3", 2.5)
