@@ -134,7 +134,7 @@ class Sshd:
         }
         return Host(**(given | changed))
 
-    def stop(self):
+    def close(self):
         for pid in [*self.sessions, self.process.pid]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

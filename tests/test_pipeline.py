@@ -160,7 +160,7 @@ def test_a_cell_measures_on_hosts_that_exist(kernel, tmp_path):
         assert done["status"] == "ok", done
     finally:
         for server in servers.values():
-            server.stop()
+            server.close()
 
 
 def test_interrupting_a_cell_ends_what_it_started(kernel, small, tmp_path):

@@ -2,6 +2,7 @@
 configuration, and nothing of a list is ever read by a shell."""
 
 import re
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -94,20 +95,16 @@ def test_a_proxy_command_of_the_users_own_runs_nothing_of_the_address(tmp_path):
 
 async def test_two_names_of_one_machine_are_no_pair(tmp_path):
     """From a running event loop, as in a notebook."""
-    server = Sshd(tmp_path / "sshd")
-    machine = {
-        "address": "127.0.0.1",
-        "port": server.port,
-        "identity": str(server.identity),
-    }
-    machine["known_hosts"] = str(server.known_hosts)
-    try:
+    with closing(Sshd(tmp_path / "sshd")) as server:
+        machine = {
+            "address": "127.0.0.1",
+            "port": server.port,
+            "identity": str(server.identity),
+            "known_hosts": str(server.known_hosts),
+        }
         experiment = on_hosts({"a": machine, "b": machine})
-        (said,) = inventory.up(
-            experiment, number=1, state=tmp_path / "state"
-        ).contradictions()
-    finally:
-        server.stop()
+        made = inventory.up(experiment, number=1, state=tmp_path / "state")
+    (said,) = made.contradictions()
     assert said.startswith("a and b are two machines (both names lead to ")
 
 

@@ -35,7 +35,7 @@ def test_a_host_that_goes_away_for_good(tmp_path):
         def go():
             marked("iperf3", 0.5, "127.0.0.2")
             served.update(set(alive("iperf3 -s")).intersection(processes(descends)))
-            servers["near"].stop()
+            servers["near"].close()
 
         # so long that it is noticed on a busy machine, too
         declared = experiment(
@@ -54,4 +54,4 @@ def test_a_host_that_goes_away_for_good(tmp_path):
         assert wait_until(lambda: not served.intersection(alive("iperf3 -s")))
     finally:
         for server in servers.values():
-            server.stop()
+            server.close()

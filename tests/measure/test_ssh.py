@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -26,9 +27,8 @@ from ..sshd import Sshd, alive, free_port, keygen, wait_until
 
 @pytest.fixture(scope="module")
 def sshd(tmp_path_factory):
-    server = Sshd(tmp_path_factory.mktemp("sshd"))
-    yield server
-    server.stop()
+    with closing(Sshd(tmp_path_factory.mktemp("sshd"))) as server:
+        yield server
 
 
 def start(remote, *command, limit_s=60, out=None, err=None, listens=()):
@@ -42,12 +42,20 @@ async def output(remote, *command, limit_s=20):
     return await process.wait(), out.getvalue(), err.getvalue()
 
 
+@asynccontextmanager
+async def connected(host, marker="test"):
+    remote = Remote(host, marker)
+    try:
+        await remote.connect()
+        yield remote
+    finally:
+        await remote.close()
+
+
 @pytest.fixture
 async def remote(sshd):
-    remote = Remote(sshd.host(), "test")
-    await remote.connect()
-    yield remote
-    await remote.close()
+    async with connected(sshd.host()) as remote:
+        yield remote
 
 
 async def test_output_and_exit_code_arrive_unchanged(remote):
@@ -70,23 +78,15 @@ async def test_tools_print_points_and_whole_lines_whatever_the_host_is_set_to(
 ):
     """Decimal commas and lines cut at 80 columns are of other people's logs: a log of ours has
     neither."""
-    server = Sshd(
-        tmp_path,
-        more='SetEnv LC_ALL=de_DE.UTF-8 LC_NUMERIC=de_DE.UTF-8 "LANG=de_DE.UTF-8"\n',
+    german = 'SetEnv LC_ALL=de_DE.UTF-8 LC_NUMERIC=de_DE.UTF-8 "LANG=de_DE.UTF-8"\n'
+    wide = "x" * 300
+    script = (
+        f"echo $LC_ALL; [ -t 1 ] || echo no terminal; printf '%.1f\\n' 1.5; echo {wide}"
     )
-    remote = Remote(server.host(), "test")
-    try:
-        await remote.connect()
-        wide = "x" * 300
-        script = f"echo $LC_ALL; [ -t 1 ] || echo no terminal; printf '%.1f\\n' 1.5; echo {wide}"
-        assert await output(remote, "sh", "-c", script) == (
-            0,
-            f"C\nno terminal\n1.5\n{wide}\n".encode(),
-            b"",
-        )
-    finally:
-        await remote.close()
-        server.stop()
+    with closing(Sshd(tmp_path, more=german)) as server:
+        async with connected(server.host()) as remote:
+            found = await output(remote, "sh", "-c", script)
+    assert found == (0, f"C\nno terminal\n1.5\n{wide}\n".encode(), b"")
 
 
 HOSTILE = [
@@ -123,13 +123,9 @@ HOSTILE = [
 )
 def test_every_argument_is_literal(sshd, words):
     async def there_and_back():
-        remote = Remote(sshd.host(), "test")
-        await remote.connect()
-        try:
+        async with connected(sshd.host()) as remote:
             _, out, _ = await output(remote, "printf", "%s\\0", "first", *words)
-            assert out.decode().split("\0")[:-1] == ["first", *words]
-        finally:
-            await remote.close()
+        assert out.decode().split("\0")[:-1] == ["first", *words]
 
     asyncio.run(there_and_back())
 
@@ -234,23 +230,19 @@ async def test_leftovers_are_ended_and_nobody_elses_process(sshd):
         )
         for marker in (f"{mine}:local", "theirs:local", f"{mine}:other-host")
     ]
-    remote = Remote(sshd.host(), mine)
-    await remote.connect()
     try:
-        assert await remote.end_leftovers() == 1
-        assert others[0].wait(5) == -signal.SIGKILL
-        assert [p.poll() for p in others[1:]] == [None, None]
-        assert await remote.end_leftovers() == 0
+        async with connected(sshd.host(), mine) as remote:
+            assert await remote.end_leftovers() == 1
+            assert others[0].wait(5) == -signal.SIGKILL
+            assert [p.poll() for p in others[1:]] == [None, None]
+            assert await remote.end_leftovers() == 0
     finally:
-        await remote.close()
         for process in others:
             process.kill()
             process.wait()
 
 
-async def test_a_cut_connection_is_one_clear_error_and_ends_what_ran(sshd):
-    remote = Remote(sshd.host(), "test")
-    await remote.connect()
+async def test_a_cut_connection_is_one_clear_error_and_ends_what_ran(sshd, remote):
     stubborn = "trap '' HUP; sleep 987.5 & sleep 987.5"
     process = await start(remote, "sh", "-c", stubborn)
     assert await asyncio.to_thread(wait_until, lambda: len(alive("sleep 987.5")) >= 2)
@@ -264,27 +256,24 @@ async def test_a_cut_connection_is_one_clear_error_and_ends_what_ran(sshd):
     assert not remote.connected
     assert await remote.connect()
     assert (await remote.script("echo back")).out == "back\n"
-    await remote.close()
 
 
 async def test_a_host_that_hangs_is_given_up(sshd, monkeypatch):
     monkeypatch.setattr(ssh, "ALIVE_S", 0.5)
     monkeypatch.setattr(ssh, "ALIVE_COUNT", 2)
-    remote = Remote(sshd.host(), "test")
-    await remote.connect()
-    process = await start(remote, "sleep", "987.6")
-    sessions = sshd.sessions
-    try:
-        for pid in sessions:
-            os.kill(pid, signal.SIGSTOP)
-        begun = time.monotonic()
-        with pytest.raises(UnreachableError, match="host local"):
-            await process.wait()
-        assert time.monotonic() - begun < 10
-    finally:
-        for pid in sessions:
-            os.kill(pid, signal.SIGCONT)
-        await remote.close()
+    async with connected(sshd.host()) as remote:
+        process = await start(remote, "sleep", "987.6")
+        sessions = sshd.sessions
+        try:
+            for pid in sessions:
+                os.kill(pid, signal.SIGSTOP)
+            begun = time.monotonic()
+            with pytest.raises(UnreachableError, match="host local"):
+                await process.wait()
+            assert time.monotonic() - begun < 10
+        finally:
+            for pid in sessions:
+                os.kill(pid, signal.SIGCONT)
 
 
 async def _refused(remote):
@@ -374,21 +363,14 @@ async def test_the_ssh_configuration_is_honoured(sshd, tmp_path):
         "ssh_config": str(config),
     }
     for address in ("lan-gate", "lan-behind"):
-        remote = Remote(sshd.host(address=address, **bare), "t")
-        await remote.connect()
-        assert (await remote.script("echo $SSH_CONNECTION")).out.split()[-1] == str(
-            sshd.port
-        )
-        await remote.close()
+        async with connected(sshd.host(address=address, **bare)) as remote:
+            told = await remote.script("echo $SSH_CONNECTION")
+        assert told.out.split()[-1] == str(sshd.port)
 
 
 async def _reaches(host):
-    remote = Remote(host, "t")
-    try:
-        await remote.connect()
+    async with connected(host) as remote:
         return (await remote.script("echo here")).out == "here\n"
-    finally:
-        await remote.close()
 
 
 async def test_keys_with_a_passphrase_come_from_the_agent(
@@ -421,7 +403,7 @@ async def test_keys_with_a_passphrase_come_from_the_agent(
     finally:
         agent.terminate()
         agent.wait()
-        own.stop()
+        own.close()
 
 
 async def test_certificates_are_shown_as_the_configuration_of_az_ssh_says(tmp_path):
@@ -455,7 +437,7 @@ async def test_certificates_are_shown_as_the_configuration_of_az_ssh_says(tmp_pa
         (tmp_path / "key-cert.pub").rename(tmp_path / "signed.pub")
         assert await _reaches(vm)
     finally:
-        own.stop()
+        own.close()
 
 
 async def test_a_script_that_takes_too_long_is_an_error(remote):
@@ -471,13 +453,11 @@ async def test_endless_output_is_stopped(remote, monkeypatch):
 
 
 async def test_old_algorithms_are_named(tmp_path):
-    server = Sshd(tmp_path, more="KexAlgorithms diffie-hellman-group14-sha1\n")
     config = tmp_path / "config"
     config.write_text("KexAlgorithms curve25519-sha256\n")
-    try:
+    old = "KexAlgorithms diffie-hellman-group14-sha1\n"
+    with closing(Sshd(tmp_path, more=old)) as server:
         message = await _refused(Remote(server.host(ssh_config=str(config)), "t"))
-    finally:
-        server.stop()
     assert "diffie-hellman-group14-sha1" in message
     assert "in ssh_config (KexAlgorithms," in message
     assert "the route" not in message
@@ -486,16 +466,15 @@ async def test_old_algorithms_are_named(tmp_path):
 @pytest.fixture
 def jump(sshd, tmp_path):
     """A server that refuses the tenth connection at once, and the way through it."""
-    gate = Sshd(tmp_path / "gate", more="MaxStartups 9:100:9\n")
-    config = tmp_path / "config"
-    config.write_text(
-        f"Host gate\n  HostName 127.0.0.1\n  Port {gate.port}\n"
-        f"  UserKnownHostsFile {gate.known_hosts}\n  IdentityFile {gate.identity}\n"
-        f"Host 127.0.0.1\n  ProxyJump gate\n  UserKnownHostsFile {sshd.known_hosts}\n"
-        f"Host *\n  User {gate.host().user}\n"
-    )
-    yield gate, config
-    gate.stop()
+    with closing(Sshd(tmp_path / "gate", more="MaxStartups 9:100:9\n")) as gate:
+        config = tmp_path / "config"
+        config.write_text(
+            f"Host gate\n  HostName 127.0.0.1\n  Port {gate.port}\n"
+            f"  UserKnownHostsFile {gate.known_hosts}\n  IdentityFile {gate.identity}\n"
+            f"Host 127.0.0.1\n  ProxyJump gate\n  UserKnownHostsFile {sshd.known_hosts}\n"
+            f"Host *\n  User {gate.host().user}\n"
+        )
+        yield gate, config
 
 
 def test_hosts_behind_a_jump_host_are_all_reached(sshd, jump):

@@ -4,6 +4,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from contextlib import closing
 from getpass import getuser
 from pathlib import Path
 
@@ -19,9 +20,8 @@ from .published import DECLARED
 
 @pytest.fixture(scope="module")
 def sshd(tmp_path_factory):
-    server = Sshd(tmp_path_factory.mktemp("sshd"))
-    yield server
-    server.stop()
+    with closing(Sshd(tmp_path_factory.mktemp("sshd"))) as server:
+        yield server
 
 
 def reach(declared, sshd):
