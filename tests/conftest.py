@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import shutil
 import signal
 import sys
 import tempfile
@@ -77,6 +78,21 @@ def lab_runs():
         lab.check()
     except LabError as error:
         pytest.skip(f"no lab here: {error}")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium, driven by playwright; skip where it is not installed."""
+    names = "chromium", "chromium-browser", "google-chrome"
+    place = next(filter(None, map(shutil.which, names)), None)
+    if place is None:
+        pytest.skip("no Chromium here (Debian: apt-get install chromium)")
+    playwright = pytest.importorskip("playwright.sync_api")
+    options = ["--no-sandbox", "--disable-dev-shm-usage"]
+    with playwright.sync_playwright() as p:
+        started = p.chromium.launch(executable_path=place, args=options)
+        yield started
+        started.close()
 
 
 @contextlib.contextmanager

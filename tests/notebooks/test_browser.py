@@ -6,29 +6,18 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 import netperf_lib as npl
+from tests.sshd import wait_until
 
 from .test_notebooks import workshop
 
-CHROMIUM = (
-    shutil.which("chromium")
-    or shutil.which("chromium-browser")
-    or shutil.which("google-chrome")
-)
 REPO = Path(__file__).parents[2]
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.timeout(1800),
-    pytest.mark.skipif(
-        CHROMIUM is None, reason="no Chromium here (Debian: apt-get install chromium)"
-    ),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")
@@ -64,30 +53,19 @@ def lab(checkout):
         server = subprocess.Popen(
             words, cwd=checkout, env=env, stdout=log, stderr=log, start_new_session=True
         )
+
+        def written():
+            """The file in which it says where it is."""
+            assert server.poll() is None, (checkout / "lab.log").read_text()[-2000:]
+            found = (home / "run").glob("jpserver-*.json")
+            return [file for file in found if file.stat().st_size]
+
         try:
-            for _ in range(480):
-                found = list((home / "run").glob("jpserver-*.json"))
-                if found and found[0].stat().st_size:
-                    yield json.loads(found[0].read_text())["url"]
-                    break
-                assert server.poll() is None, (checkout / "lab.log").read_text()[-2000:]
-                time.sleep(0.5)
-            else:
-                pytest.fail((checkout / "lab.log").read_text()[-2000:])
+            assert wait_until(written, 240), (checkout / "lab.log").read_text()[-2000:]
+            yield json.loads(written()[0].read_text())["url"]
         finally:
             os.killpg(server.pid, signal.SIGTERM)
             server.wait(30)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as p:
-        started = p.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")
@@ -170,12 +148,9 @@ def test_run_all_works_as_committed_and_follows_choices(desk):
 
 
 @pytest.fixture(scope="module")
-def html(tmp_path_factory):
+def html(recorded):
     """The first page, in one file."""
-    folder = Path(
-        shutil.copytree(npl.recorded(), tmp_path_factory.mktemp("phone") / "lab-full")
-    )
-    (*_, place) = npl.report(folder, notebooks=["summary"], to="html")
+    (*_, place) = npl.report(recorded, notebooks=["summary"], to="html")
     return place
 
 

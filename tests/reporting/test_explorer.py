@@ -1,7 +1,6 @@
 """The explorer in a real browser, offline: clicks, hostile labels, and what it writes."""
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,6 @@ from netperf_lib.reporting import explorer
 
 from .test_strangers import HOSTILE as STRANGE
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="no Chromium (Debian: apt-get install chromium)"
-)
 ROWS = """() => [...document.querySelectorAll('.row')].map(row => ({
   name: row.dataset.condition, value: row.querySelector('.value').textContent,
   points: (row.querySelector('.runs').getAttribute('d').match(/M/g) || []).length,
@@ -37,16 +31,6 @@ HOSTILE = [
     "\u2028\u202e",
     "ü" * 120,
 ]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    options = ["--no-sandbox", "--disable-dev-shm-usage"]
-    with playwright.sync_playwright() as p:
-        started = p.chromium.launch(executable_path=CHROMIUM, args=options)
-        yield started
-        started.close()
 
 
 class Page:
