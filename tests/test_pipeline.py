@@ -116,7 +116,7 @@ def test_a_plan_is_shown_without_loading_what_measures_and_reads():
     """These take most of the time of a start; without them a plan is shown in half a second."""
     code = (
         "import sys; from netperf_lib.pipeline import plan; print(plan(sys.argv[1]))\n"
-        "slow = {'pandas', 'pyarrow', 'asyncssh', 'scipy', 'matplotlib'}\n"
+        "slow = {'numpy', 'pandas', 'pyarrow', 'asyncssh', 'scipy', 'matplotlib'}\n"
         "sys.exit(', '.join(slow & set(sys.modules)) or 0)"
     )
     file = Path(__file__).parents[1] / "data" / "experiments" / "lab.yaml"

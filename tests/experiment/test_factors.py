@@ -26,6 +26,8 @@ from netperf_lib.experiment.schedule import schedule, trial_levels
 from netperf_lib.experiment.yaml import load_experiment
 from netperf_lib.tools.parsed import ParsedRun
 
+from .declared import TCP
+
 CUBIC_OR_BBR = {
     "name": "t-cc",
     "hosts": {"source": "inventory"},
@@ -40,8 +42,8 @@ CUBIC_OR_BBR = {
         {"client": "c", "server": "near", "placement": "same-zone", "accelerated": True},
     ],
     "tests": [
-        {"tool": "iperf3", "test": "tcp", "options": {"congestion": "cubic"}},
-        {"tool": "iperf3", "test": "tcp", "options": {"congestion": "bbr"}},
+        TCP | {"options": {"congestion": "cubic"}},
+        TCP | {"options": {"congestion": "bbr"}},
     ],
     "rounds": 8,
     "contrasts": [
@@ -164,7 +166,7 @@ def test_the_default_buffer_is_the_smaller_limit_of_sender_and_receiver(reverse,
     }
     record = Record(
         run_id="x",
-        trial={"tool": "iperf3", "test": "tcp", "reverse": reverse},
+        trial=TCP | {"reverse": reverse},
         facts={side: {"sysctl": found} for side, found in sysctls.items()},
         status="failed",
     )

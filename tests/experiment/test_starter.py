@@ -1,11 +1,10 @@
 """Experiment files to start from."""
 
-import subprocess
-import sys
-
 import pytest
+from click.testing import CliRunner
 
 from netperf_lib import hosts
+from netperf_lib.cli import npl as command
 from netperf_lib.errors import UsageError
 from netperf_lib.experiment.starter import HOST_SOURCES, QUESTIONS, starter
 from netperf_lib.experiment.yaml import load_experiment
@@ -30,18 +29,13 @@ def test_hosts_of_others_are_not_asked_about_buffers():
         starter("mine", "inventory", "buffers")
 
 
-def test_init_writes_what_plan_takes_and_overwrites_nothing(python, tmp_path):
-    def npl(*words, python=python):
-        command = [python, "-m", "netperf_lib", *map(str, words)]
-        return subprocess.run(
-            command, capture_output=True, text=True, stdin=subprocess.DEVNULL
-        )
+def test_init_writes_what_plan_takes_and_overwrites_nothing(tmp_path):
+    def npl(*words):
+        return CliRunner().invoke(command, words)
 
     place = tmp_path / "my question.yaml"
-    assert (
-        npl("init", place, "--question", "streams", python=sys.executable).returncode == 0
-    )
+    assert npl("init", str(place), "--question", "streams").exit_code == 0
     assert "name: my-question" in place.read_text()
-    planned = npl("plan", place)
-    assert planned.returncode == 0, planned.stderr
-    assert npl("init", place).returncode == 2
+    planned = npl("plan", str(place))
+    assert planned.exit_code == 0, planned.output
+    assert npl("init", str(place)).exit_code == 2
