@@ -86,16 +86,6 @@ def design(rng, gaps):
     return pd.concat([runs, again], ignore_index=True), names
 
 
-def law(n, rate=1e9, sigma=0.05, kappa=4e-4):
-    """Universal Scalability Law."""
-    return rate * n / (1 + sigma * (n - 1) + kappa * n * (n - 1))
-
-
-def often_slow(rng, size):
-    """Latencies of which 15 % are slow."""
-    return np.exp(0.1 * rng.standard_normal(size) + np.log(3) * (rng.random(size) < 0.15))
-
-
 def sample(a, b, **rest):
     """Return the sample of one deployment."""
     a, b = np.asarray(a, float), np.asarray(b, float)

@@ -21,11 +21,6 @@ RECORDED = npl.recorded()
 US = "latency_oneway_us"
 
 
-@pytest.fixture(scope="module")
-def exp():
-    return npl.read(RECORDED)
-
-
 def planted(rounds=12, far=1.0):
     """Latency of two placements, accelerated (40 µs) or not (120 µs), 2 % noise."""
     levels = {
@@ -159,12 +154,6 @@ def test_hue_groups_as_in_seaborn_and_a_panel_has_few_lines(exp):
     assert sum(map(len, every)) == 13
 
 
-def test_what_declares_nothing_is_compared_by_rule_as_on_page_one():
-    day = RECORDED.with_name("day")
-    page_one = npl.analysis.lead_paragraph(day).family
-    assert [c.words for c in npl.compare(day)] == [c.words for c in page_one]
-
-
 def test_a_filter_leaves_out_what_has_no_runs_and_keeps_what_has_all_of_them(exp):
     every = {c.words for c in npl.compare(exp)}
     some = npl.compare(exp, where={"streams": "1"})
@@ -221,3 +210,17 @@ def test_a_level_has_one_median_whatever_it_is_compared_with():
     assert apart == {("third", "near")}
     lead = str(npl.analysis.lead_paragraph(runs))
     assert all(format_value(median, "us").split()[0] in lead for median in medians)
+
+
+@pytest.mark.parametrize(
+    "name", ["default", "Off", "none", "before", "vorher", "baseline"]
+)
+def test_a_level_with_the_name_of_a_baseline_is_one(name):
+    runs = made.runs({"1M": 2.0, name: 1.0, "64M": 3.0}, 10, by="setting")
+    assert {c.names[1] for c in npl.compare(runs)} == {f"setting {name}"}
+
+
+def test_of_levels_measured_one_after_the_other_the_first_is_the_baseline():
+    runs = made.runs({"neu": 2.0, "zuvor": 1.0}, 10, by="side")
+    runs.loc[runs["side"] == "neu", "started_utc"] += pd.Timedelta(days=3)
+    assert {c.names for c in npl.compare(runs)} == {("side neu", "side zuvor")}

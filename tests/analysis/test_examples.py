@@ -28,11 +28,6 @@ WITHOUT = {
 run them."""
 
 
-@pytest.fixture(scope="module")
-def exp():
-    return npl.read(npl.recorded())
-
-
 def test_each_function_has_an_example_or_is_listed():
     lacking = {
         name

@@ -135,13 +135,6 @@ def test_conditions_are_named_once_for_each_set_of_factors(monkeypatch):
     assert "on 300 levels" in found.lines[0]
 
 
-def test_page_and_lead_name_the_streams_that_fill_a_path():
-    exp = npl.read("data/recorded/lab-full")
-    answer = npl.ask(exp, "streams", "throughput_bps")
-    assert "4 streams fill the path" in answer.headline
-    assert answer.headline in str(lead_paragraph(exp))
-
-
 def test_a_gain_that_loses_datagrams_is_told_with_them():
     runs = table({"ppg": 1e9, "same-zone": 9e8}, metric="throughput_bps")
     runs["lost_ratio"] = np.where(runs["placement"] == "ppg", 0.73, 0.005)
@@ -195,13 +188,3 @@ def test_acceleration_is_what_switching_it_on_brings():
     runs = table({True: 60.0, False: 160.0}, factor="accelerated")
     (one,) = lead_paragraph(runs).family
     assert (one.ratio < 1, one.verdict) == (True, "better")
-
-
-def test_python_and_the_terminal_have_one_baseline():
-    exp = npl.read(npl.recorded())
-    where = {"tool": "qperf"}
-    by_hand = npl.compare(exp, metric=LATENCY, by="placement", where=where)
-    assert {c.names[1] for c in by_hand} == {"same-zone"}
-    asked = npl.ask(exp, "placement", LATENCY, where=where).verdicts
-    declared = {c.names: c.verdict for c in asked}
-    assert {c.names: c.verdict for c in by_hand}.items() >= declared.items()

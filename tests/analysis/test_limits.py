@@ -158,9 +158,9 @@ def test_the_frame_has_the_shares_of_the_kernel():
     assert frame.loc["cross-region, 1 stream", "cause"] == "send buffer"
 
 
-def test_without_throughput_it_says_so():
+def test_without_throughput_it_says_so(exp):
     with pytest.raises(UsageError, match="throughput_bps"):
-        limits(npl.read(LAB).runs.query("tool == 'qperf'"))
+        limits(exp.runs.query("tool == 'qperf'"))
 
 
 def test_the_page_on_limits_is_made_where_connections_were_sampled():

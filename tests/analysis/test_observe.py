@@ -67,32 +67,27 @@ def test_wide_has_rounds_down_and_conditions_across():
     assert np.isnan(wide.loc[(2, 1), "same-zone"])
 
 
-@pytest.fixture(scope="module")
-def recorded():
-    return npl.read(npl.recorded())
-
-
-def test_a_placement_is_split_by_what_else_varies(recorded):
-    table = levels(recorded, US, by="placement", where={"tool": "qperf"})
-    runs = recorded.runs.query("tool == 'qperf'")
+def test_a_placement_is_split_by_what_else_varies(exp):
+    table = levels(exp, US, by="placement", where={"tool": "qperf"})
+    runs = exp.runs.query("tool == 'qperf'")
     medians = runs.groupby(["placement", "accelerated"])[US].median()
     found = table.set_index(["placement", "accelerated"])["median"]
     assert found.to_dict() == pytest.approx(medians.to_dict())
     assert {*table["n"]} == {runs["round"].nunique()}
 
 
-def test_only_tests_that_give_a_metric_can_fail_at_it(recorded):
-    obs = observe(recorded, BPS, by="placement")
+def test_only_tests_that_give_a_metric_can_fail_at_it(exp):
+    obs = observe(exp, BPS, by="placement")
     assert not obs.table["state"].ne("ok").any()
-    broken = recorded.runs.copy()
+    broken = exp.runs.copy()
     first = broken.index[broken["tool"] == "qperf"][0]
     broken.loc[first, "status"] = "failed"
     assert not observe(broken, BPS).table["state"].eq("failed").any()
     assert observe(broken, US).table["state"].eq("failed").sum() == 1
 
 
-def test_a_round_that_was_planned_and_not_measured_is_missing(recorded):
-    runs = recorded.runs
+def test_a_round_that_was_planned_and_not_measured_is_missing(exp):
+    runs = exp.runs
     gone = runs.query("tool == 'qperf' and placement == 'ppg'").index[:2]
     obs = observe(runs.drop(gone), US, where={"tool": "qperf"})
     assert obs.table["state"].eq("missing").sum() == 2
@@ -122,10 +117,8 @@ def test_pairs_are_pooled_only_by_name():
     assert [*levels(pooled)["median"]] == pytest.approx([100 * 1.045], rel=1e-3)
 
 
-def test_a_figure_shows_the_levels_of_what_was_asked_and_one_of_everything_else(
-    recorded,
-):
-    main = observe(recorded, BPS, by="streams").main()
+def test_a_figure_shows_the_levels_of_what_was_asked_and_one_of_everything_else(exp):
+    main = observe(exp, BPS, by="streams").main()
     streams = ["1 stream", "2 streams", "4 streams", "16 streams"]
     assert [*main.conditions.index] == streams
     shared = {f: {*main.conditions[f]} for f in main.by if f != "streams"}
@@ -135,12 +128,12 @@ def test_a_figure_shows_the_levels_of_what_was_asked_and_one_of_everything_else(
         "tcp_buffer_bytes": {None},
         "during": {None},
     }
-    runs = recorded.runs.query(
+    runs = exp.runs.query(
         "placement == 'cross-region' and during.isna() and tcp_buffer_bytes.isna()"
     )
     medians = runs.groupby("streams")[BPS].median()
     assert [*levels(main)["median"]] == pytest.approx([*medians])
-    buffers = observe(recorded, BPS, by="placement")
+    buffers = observe(exp, BPS, by="placement")
     assert {*buffers.main().runs["streams"]} == {1}
     # what all contrasts name is the level to show
     side = {"streams": 4}
@@ -148,8 +141,8 @@ def test_a_figure_shows_the_levels_of_what_was_asked_and_one_of_everything_else(
     assert {*buffers.main(declared).runs["streams"]} == {4}
 
 
-def test_a_kernel_that_changes_between_rounds_splits_nothing(recorded):
-    runs = recorded.runs.copy()
+def test_a_kernel_that_changes_between_rounds_splits_nothing(exp):
+    runs = exp.runs.copy()
     runs["kernel"] = np.where(runs["round"] > 6, "6.9", "6.8")
     obs = observe(runs, US)
     assert "kernel" not in obs.by

@@ -1,7 +1,6 @@
 """The recorded experiment: a table of its runs gives no more verdicts than it, whatever was done to
 it; a condition, a warning and a sentence are true of the runs at hand."""
 
-import shutil
 from dataclasses import replace
 
 import matplotlib.pyplot as plt
@@ -9,7 +8,6 @@ import pandas as pd
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.data.raw import exclude
 from netperf_lib.experiment.origin import Measured
 from netperf_lib.reporting.answer import describe
 from netperf_lib.reporting.cover import cover
@@ -19,11 +17,6 @@ from . import planted
 RECORDED = npl.recorded()
 US = "latency_oneway_us"
 QPERF = {"tool": "qperf"}
-
-
-@pytest.fixture(scope="module")
-def exp():
-    return npl.read(RECORDED)
 
 
 # -- verdicts of tables ----------------------------------------------------------------------------
@@ -102,15 +95,6 @@ def test_an_ordinary_level_and_one_that_is_not_known_are_two_conditions(exp):
     runs["accelerated"] = runs["accelerated"].astype(object).mask(unknown)
     groups = npl.observe(runs, US, where=QPERF).runs.groupby("condition", observed=True)
     assert groups["accelerated"].nunique(dropna=False).max() == 1
-
-
-def test_a_run_that_is_excluded_is_in_no_level(tmp_path):
-    place = shutil.copytree(RECORDED, tmp_path / "lab-full")
-    results = npl.read(place)
-    run = results.runs.query("tool == 'qperf'")["run_id"].iloc[0]
-    before = npl.levels(results, US)["n"].sum()
-    exclude(results.folder, run, "a cable was pulled")
-    assert npl.levels(place, US)["n"].sum() == before - 1
 
 
 @pytest.mark.parametrize(

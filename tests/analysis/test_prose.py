@@ -22,9 +22,9 @@ def test_readme_shows_what_compare_prints(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def explored():
+def explored(exp):
     """What the explorer shows of the recorded experiment."""
-    return explorer._data(npl.read(npl.recorded()))
+    return explorer._data(exp)
 
 
 def test_the_explorer_names_the_cause(explored):

@@ -8,8 +8,9 @@ import netperf_lib as npl
 from netperf_lib.analysis.contents import folder_of
 from netperf_lib.data.declaration import claims
 from netperf_lib.experiment.origin import Measured, Origin
-from netperf_lib.metrics import format_value
 from netperf_lib.terminal import levels_block, text
+
+from . import planted
 
 
 def test_levels_state_their_metric_and_unit():
@@ -29,25 +30,22 @@ def test_a_table_made_by_hand_has_no_proof(tmp_path):
 
 
 def test_levels_on_a_terminal_show_their_figures():
-    runs = npl.load(npl.recorded())
-    runs.loc[runs["placement"].eq("ppg") & runs["round"].eq(1), "status"] = "failed"
-    table = npl.levels(runs, "throughput_bps", where={"streams": 1})
+    rates = {"ppg": [1e9, 2e9, 3e9, 4e9, 5e9, 6e9], "vpn": 7e8}
+    runs = planted.runs(rates, 6, metric="throughput_bps")
+    runs.loc[0, "status"] = "failed"
+    table = npl.levels(runs, "throughput_bps")
     _, head, *shown = text([levels_block(table)], 200).splitlines()
     assert head.split() == ["n", "failed", "median", "low", "high"]
-    rows = [
-        [name, str(n), str(failed), *(format_value(v, "bps") for v in level)]
-        for name, n, failed, *level in table[
-            ["n", "failed", "median", "low", "high"]
-        ].itertuples()
+    assert [re.split("  +", line.strip()) for line in shown] == [
+        ["ppg", "5", "1", "4 Gbit/s", "2 Gbit/s", "6 Gbit/s"],
+        ["vpn", "6", "0", "700 Mbit/s", "700 Mbit/s", "700 Mbit/s"],
     ]
-    assert [re.split("  +", line.strip()) for line in shown] == rows
 
 
-def test_proofs_that_do_not_all_hold_say_which(monkeypatch):
-    exp = npl.read(npl.recorded())
+def test_proofs_that_do_not_all_hold_say_which(exp, monkeypatch):
     assert {*npl.analysis.proofs(exp)["holds"]} == {"holds"}
     claim = claims(exp.folder)[0]
-    planted = [claim | {"holds": holds} for holds in (False, None, True)]
-    monkeypatch.setattr("netperf_lib.analysis.contents.stored", lambda _: planted)
+    told = [claim | {"holds": holds} for holds in (False, None, True)]
+    monkeypatch.setattr("netperf_lib.analysis.contents.stored", lambda _: told)
     shown = [*npl.analysis.proofs(exp)["holds"]]
     assert shown == ["does NOT hold", "not shown", "holds"]

@@ -18,8 +18,7 @@ TYPED = [
 
 
 @pytest.fixture(scope="module")
-def names():
-    exp = npl.read(npl.recorded())
+def names(exp):
     return {"npl": npl, "exp": exp, "runs": exp.runs, "plt": plt}
 
 

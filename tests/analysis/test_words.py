@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from netperf_lib import analysis
 from netperf_lib.analysis import words
@@ -63,13 +65,20 @@ def test_what_to_do_about_a_verdict(verdict, changes, text):
     [
         (math.nan, {}, "–"),
         (0.0, {}, "–"),
-        (1.0, {}, "0.0 %"),
+        (0.9998, {}, "0.0 %"),  # zero has no sign
         (0.69, {}, "−31 %"),
         (4.2, {}, "×4.2"),
         (1.4, {"times": True}, "×1.4"),
+        (0.744, {"outward": 1}, "−25 %"),
+        (0.598, {"outward": -1}, "−41 %"),
+        (3.14, {"outward": -1}, "×3.1"),
+        (3.11, {"outward": 1}, "×3.2"),
+        (1 / 158.4, {"outward": 1}, "−99.3 %"),  # as a sentence says it
     ],
 )
-def test_a_ratio_is_written_as_a_change(ratio, options, text):
+def test_a_ratio_is_written_as_a_change_and_the_end_of_an_interval_outwards(
+    ratio, options, text
+):
     assert words.effect(ratio, **options) == text
 
 
@@ -77,6 +86,15 @@ def test_the_interval_of_a_comparison_is_written_as_its_ratio():
     assert words.span(0.6, 0.5, 0.7) == "−50 % to −30 %"
     assert words.span(4.0, 3.1, 5.0) == "×3.1 to ×5.0"
     assert words.span(4.0, 0.0, math.inf) == "–"
+
+
+@given(st.floats(1e-3, 200), st.floats(1e-3, 200), st.floats(1e-3, 200))
+@example(4.0, 1.0, 1.0)
+@example(1.2, 1.0, 1.0)
+def test_both_ends_of_an_interval_are_written_as_the_ratio(ratio, low, high):
+    times = words.span(ratio, low, high).count("×")
+    assert times == (2 if ratio >= 3 else 0)
+    assert words.span(ratio, low, high, short=True).count("×") == times
 
 
 @pytest.mark.parametrize(

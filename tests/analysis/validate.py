@@ -235,8 +235,9 @@ def far_placing(rng, count):
     return found._replace(truth=np.array([0.1 * math.log(3)]))
 
 
-def apart(column, found):
+def apart(rng, column, make, *given):
     """The sides share no round, or no deployment."""
+    found = make(rng, *given)
     runs = found.runs
     runs.loc[runs["placement"] == "p1", column] += runs[column].max()
     return found
@@ -273,88 +274,100 @@ def long_day(rng, truth):
 
 MIXED = [0.0, EDGE] * 3
 SCENARIOS = {
-    "CV 8 %, +20 %, 10 rounds": (lambda r: planted(r, 10, [UP], normal(0.08)), 85),
-    "CV 20 %, equal, 10 rounds": (lambda r: planted(r, 10, [0.0], normal(0.2)), 0),
-    "uneven noise, at the margin, 20 rounds": (
-        lambda r: planted(r, 20, [EDGE], uneven),
-        0,
-    ),
-    "6 equal, 20 rounds": (lambda r: planted(r, 20, [0.0] * 6, normal(0.08)), 45),
-    "6 equal or at the margin, 20 rounds": (
-        lambda r: planted(r, 20, MIXED, normal(0.08)),
-        0,
-    ),
-    "20 at their threshold, 20 rounds": (lambda r: threshold(r, 20), 0),
+    "CV 8 %, +20 %, 10 rounds": (85, planted, 10, [UP], normal(0.08)),
+    "CV 20 %, equal, 10 rounds": (0, planted, 10, [0.0], normal(0.2)),
+    "uneven noise, at the margin, 20 rounds": (0, planted, 20, [EDGE], uneven),
+    "6 equal, 20 rounds": (45, planted, 20, [0.0] * 6, normal(0.08)),
+    "6 equal or at the margin, 20 rounds": (0, planted, 20, MIXED, normal(0.08)),
+    "20 at their threshold, 20 rounds": (0, threshold, 20),
     "best of 15, chosen after the data": (
-        lambda r: planted(r, 10, [0.0] * 15, normal(0.08), declared=1),
         0,
+        partial(planted, declared=1),
+        10,
+        [0.0] * 15,
+        normal(0.08),
     ),
-    "looked at after every third round, equal": (lambda r: looked(r, [0.0] * 3), 35),
-    "rounds vary by 40 %, +20 %, 10 rounds": (lambda r: planted(r, 10, [UP], shared), 85),
-    "10 % of runs 3 times slower, 20 rounds": (lambda r: planted(r, 20, MIXED, slow), 0),
-    "credits of the first quarter, 24 rounds": (
-        lambda r: planted(r, 24, [0.0], burst),
-        0,
-    ),
+    "looked at after every third round, equal": (35, looked, [0.0] * 3),
+    "rounds vary by 40 %, +20 %, 10 rounds": (85, planted, 10, [UP], shared),
+    "10 % of runs 3 times slower, 20 rounds": (0, planted, 20, MIXED, slow),
+    "credits of the first quarter, 24 rounds": (0, planted, 24, [0.0], burst),
     "slow states, correlation 0.6, 24 rounds": (
-        lambda r: planted(r, 24, [0.0] * 6, normal(0.057), states),
         0,
+        planted,
+        24,
+        [0.0] * 6,
+        normal(0.057),
+        states,
     ),
     "baseline changes by ±20 %, 20 rounds": (
-        lambda r: planted(r, 20, [0.0] * 6, normal(0.08), regimes),
         0,
+        planted,
+        20,
+        [0.0] * 6,
+        normal(0.08),
+        regimes,
     ),
     "all slower for a quarter of 20 rounds, +20 %": (
-        lambda r: planted(r, 20, [UP], normal(0.04), ALL),
         95,
+        planted,
+        20,
+        [UP],
+        normal(0.04),
+        ALL,
     ),
     "one path slower for a quarter of 20 rounds": (
-        lambda r: planted(r, 20, [0.0] * 3, normal(0.04), ONE),
         0,
+        planted,
+        20,
+        [0.0] * 3,
+        normal(0.04),
+        ONE,
     ),
-    "10 % carried over, 2 conditions, 20 rounds": (
-        lambda r: scheduled(r, 2, 20, carried),
-        0,
-    ),
-    "10 % carried over, 7 conditions, 20 rounds": (
-        lambda r: scheduled(r, 7, 20, carried),
-        0,
-    ),
-    "10 % in one of 4 runs, 2 conditions, 20 rounds": (
-        lambda r: scheduled(r, 2, 20, clock),
-        0,
-    ),
-    "10 % fail by chance, +20 %, 15 rounds": (lambda r: by_chance(r, 15), 93),
-    "slow runs fail, equal, 20 rounds": (lambda r: failing(r, "failed", 0.0), 0),
-    "slow runs are missing, equal, 20 rounds": (lambda r: failing(r, "missing", 0.0), 0),
+    "10 % carried over, 2 conditions, 20 rounds": (0, scheduled, 2, 20, carried),
+    "10 % carried over, 7 conditions, 20 rounds": (0, scheduled, 7, 20, carried),
+    "10 % in one of 4 runs, 2 conditions, 20 rounds": (0, scheduled, 2, 20, clock),
+    "10 % fail by chance, +20 %, 15 rounds": (93, by_chance, 15),
+    "slow runs fail, equal, 20 rounds": (0, failing, "failed", 0.0),
+    "slow runs are missing, equal, 20 rounds": (0, failing, "missing", 0.0),
     "no round shared, +20 %, 12 rounds": (
-        lambda r: apart("round", planted(r, 12, [UP], normal(0.08))),
         90,
+        apart,
+        "round",
+        planted,
+        12,
+        [UP],
+        normal(0.08),
     ),
-    "4 deployments, 5 % apart, equal": (lambda r: deployments(r, 4, 0.05, [0.0] * 3), 0),
+    "4 deployments, 5 % apart, equal": (0, deployments, 4, 0.05, [0.0] * 3),
     "10 deployments, 5 % apart, equal or at the margin": (
-        lambda r: deployments(r, 10, 0.05, [EDGE, 0.0, EDGE]),
         0,
+        deployments,
+        10,
+        0.05,
+        [EDGE, 0.0, EDGE],
     ),
-    "6 deployments, 2 % apart, +20 %": (lambda r: deployments(r, 6, 0.02, [UP] * 3), 90),
-    "one placing in ten far off, 4 deployments": (lambda r: far_placing(r, 4), 0),
+    "6 deployments, 2 % apart, +20 %": (90, deployments, 6, 0.02, [UP] * 3),
+    "one placing in ten far off, 4 deployments": (0, far_placing, 4),
     "3 deployments before and 3 after, equal": (
-        lambda r: apart("deployment", deployments(r, 3, 0.05, [0.0])),
         0,
+        apart,
+        "deployment",
+        deployments,
+        3,
+        0.05,
+        [0.0],
     ),
-    "a day against a threshold, half of it": (lambda r: long_day(r, math.log(0.46)), 100),
+    "a day against a threshold, half of it": (100, long_day, math.log(0.46)),
 }
-"""How an experiment is made, and the percentage of plain truths that must be told."""
+"""The percentage of plain truths that must be told, how an experiment is made, and of what."""
 
 
 def is_false(verdict, truth):
     """Whether a verdict on a log ratio (less is better) is untrue."""
     if verdict == "equivalent":
         return abs(truth) >= EDGE - 1e-9
-    return (verdict, truth >= -0.005) == ("better", True) or (
-        verdict,
-        truth <= 0.005,
-    ) == ("worse", True)
+    better = verdict == "better" and truth >= -0.005
+    return better or (verdict == "worse" and truth <= 0.005)
 
 
 def is_right(verdict, truth, contrast):
@@ -368,8 +381,9 @@ def is_right(verdict, truth, contrast):
 def simulate(name, method, samples, seed=20_000):
     """Return the percentages of false reports, and of plain truths told (NaN: there is none)."""
     false, told = 0, []
+    _, make, *given = SCENARIOS[name]
     for child in np.random.SeedSequence(seed).spawn(samples):
-        found = SCENARIOS[name][0](np.random.default_rng(child))
+        found = make(np.random.default_rng(child), *given)
         contrasts = found.contrasts()
         if method is this_library:
             verdicts = this_library(found.runs, contrasts, **(found.planned or {}))
@@ -383,7 +397,7 @@ def simulate(name, method, samples, seed=20_000):
 
 def holds(name, false, right, samples):
     """Whether the promise and the power lie within three Monte-Carlo errors."""
-    bound, power = 100 * ALPHA, SCENARIOS[name][1]
+    bound, power = 100 * ALPHA, SCENARIOS[name][0]
     errors = [3 * math.sqrt(p * (100 - p) / samples) for p in (bound, power)]
     return false <= bound + errors[0] and not right < power - errors[1]
 

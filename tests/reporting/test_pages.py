@@ -6,13 +6,11 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 import netperf_lib as npl
 from netperf_lib import terminal
 from netperf_lib.analysis.lead import Lead
-from netperf_lib.analysis.words import effect, span
+from netperf_lib.analysis.words import span
 from netperf_lib.data.declaration import declaration, write_deployment
 from netperf_lib.experiment.deployment import Deployment, Host, Proof
 from netperf_lib.experiment.origin import Measured
@@ -67,30 +65,6 @@ def test_a_verdict_stands_with_its_base_and_its_warnings(doubted):
     for text in (table.text, table.markdown, repr(family)):
         assert text.count("one way takes 40 µs") == 1
     assert cover(doubted).facts["Placement"] == "0 of 1 claims checked; does NOT hold: 1"
-
-
-@pytest.mark.parametrize(
-    ("ratio", "outward", "words"),
-    [
-        (0.744, 1, "−25 %"),
-        (0.598, -1, "−41 %"),
-        (0.9998, 0, "0.0 %"),  # zero has no sign
-        (3.14, -1, "×3.1"),
-        (3.11, 1, "×3.2"),
-        (1 / 158.4, 1, "−99.3 %"),  # as a sentence says it
-    ],
-)
-def test_an_interval_is_rounded_outwards(ratio, outward, words):
-    assert effect(ratio, outward) == words
-
-
-@given(st.floats(1e-3, 200), st.floats(1e-3, 200), st.floats(1e-3, 200))
-@example(4.0, 1.0, 1.0)
-@example(1.2, 1.0, 1.0)
-def test_both_ends_of_an_interval_are_written_as_the_ratio(ratio, low, high):
-    times = span(ratio, low, high).count("×")
-    assert times == (2 if ratio >= 3 else 0)
-    assert span(ratio, low, high, short=True).count("×") == times
 
 
 @pytest.mark.parametrize("experiment", ["lab-full", "paths", "zones"])

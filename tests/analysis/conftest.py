@@ -1,0 +1,11 @@
+"""What the tests of answers ask."""
+
+import pytest
+
+import netperf_lib as npl
+
+
+@pytest.fixture(scope="session")
+def exp():
+    """The recorded experiment, read once: nobody changes its tables."""
+    return npl.read(npl.recorded())
