@@ -31,8 +31,18 @@ def shared(lead):
 LEAD = shared(lead_paragraph)
 
 
+def last_value(code, names):
+    """Execute code; return the value of its last expression, or None."""
+    tree = ast.parse(code)
+    if not (tree.body and isinstance(tree.body[-1], ast.Expr)):
+        tree.body += ast.parse("None").body
+    last = tree.body.pop()
+    exec(compile(tree, "cell", "exec"), names)
+    return eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+
+
 def executed(book, parameters):
-    """Execute the cells of a notebook; return its names, and what it shows."""
+    """Execute the cells of a notebook; return its names, and what it shows, figures among it."""
     names = {}
     outputs = []
     with pytest.MonkeyPatch.context() as patch:
@@ -44,23 +54,15 @@ def executed(book, parameters):
             if cell.cell_type != "code":
                 continue
             plt.close("all")  # as in a notebook, a cell begins a figure of its own
-            tree = ast.parse(re.sub(r"(?m)^%.*$", "", cell.source))
-            last = (
-                tree.body.pop()
-                if tree.body and isinstance(tree.body[-1], ast.Expr)
-                else None
-            )
             try:
-                exec(compile(tree, book.name, "exec"), names)
+                shown = last_value(re.sub(r"(?m)^%.*$", "", cell.source), names)
             except NothingToReport as end:
                 outputs.append(f"Not in this experiment: {end}")
                 break
-            if isinstance(last, ast.Expr):
-                shown = eval(
-                    compile(ast.Expression(last.value), book.name, "eval"), names
-                )
+            if shown is not None:
                 whole = getattr(shown, "parts", None)
                 outputs += whole() if callable(whole) else [shown]
+            outputs += [f for f in map(plt.figure, plt.get_fignums()) if f.axes]
             if "parameters" in cell.metadata.get("tags", []):
                 names |= parameters
     plt.close("all")

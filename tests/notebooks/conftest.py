@@ -1,5 +1,4 @@
-"""What the notebooks are executed on: measured data wherever those hold the factors, made-up data
-where they do not."""
+"""What the notebooks are executed on."""
 
 import shutil
 from pathlib import Path
@@ -7,10 +6,6 @@ from pathlib import Path
 import pytest
 
 import netperf_lib as npl
-from tests.reporting import made
-
-PATHS = {"ppg": "standard-lb", "cross-zone": "vpn"}
-"""The lab has no gateways: some of its placements are called paths."""
 
 
 @pytest.fixture(scope="session")
@@ -19,9 +14,3 @@ def recorded(tmp_path_factory):
     return Path(
         shutil.copytree(npl.recorded(), tmp_path_factory.mktemp("recorded") / "lab-full")
     )
-
-
-@pytest.fixture(scope="session")
-def paths(tmp_path_factory):
-    """The recorded experiment with paths instead of places."""
-    return made.experiment(tmp_path_factory.mktemp("paths"), rename=PATHS)

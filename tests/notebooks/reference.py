@@ -16,20 +16,17 @@ from netperf_lib.reporting import notebooks
 
 FOLDER = Path(__file__).parent / "reference"
 RECORDED = npl.recorded().parent
-OTHERS = {
-    "05-paths": {"experiment": f"{RECORDED}/paths"},
-    "before-after": {"experiment": f"{RECORDED}/after", "before": f"{RECORDED}/before"},
-    "pairs": {"experiment": f"{RECORDED}/zones"},
-    "time": {"experiment": f"{RECORDED}/day"},
-}
-"""Parameters of the notebooks that the recorded experiment does not answer."""
+OTHERS = {"05-paths": "paths", "before-after": "after", "pairs": "zones", "time": "day"}
+"""Recordings of what the recorded experiment does not answer, by notebook."""
 CHANGING = ("npl.explore(exp)", "@interact", "npl.summary(", "from ipywidgets")
 """Cells that show a page, a widget, a path, or what was before: nbval executes them alone."""
 
 
 def executed(name):
     """Execute a notebook, and leave of it what means something the next time."""
-    given = OTHERS.get(name, {"experiment": f"{RECORDED}/lab-full"})
+    given = {"experiment": f"{RECORDED}/{OTHERS.get(name, 'lab-full')}"}
+    if name == "before-after":
+        given["before"] = f"{RECORDED}/before"
     with tempfile.TemporaryDirectory() as folder:
         done = Path(folder, "executed.ipynb")
         # in a kernel, as nbval executes it: a report prints fewer digits

@@ -2,7 +2,6 @@
 this process."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +10,7 @@ import pytest
 import netperf_lib as npl
 from netperf_lib.analysis.runs import measurement
 from netperf_lib.data.load import Results
+from netperf_lib.data.tables import SCHEMAS
 from netperf_lib.experiment.origin import Measured
 from netperf_lib.metrics import METRICS
 from netperf_lib.reporting import notebooks
@@ -18,32 +18,24 @@ from tests.reporting import made
 
 from .cells import executed
 
-Runs = Any
 NOT_HERE = ("summary", "explore")
 
 
-def pages(runs, monkeypatch, *only, **tables):
-    """Run the code of a page of each notebook, or of `only` some pages, on tables in memory;
-    return what it shows."""
-    empty = {
-        n: pd.DataFrame(columns=list(made.SCHEMAS[n].names))
-        for n in ("intervals", "percentiles")
-    } | tables
-    tables = {
-        "runs": measurement(runs).runs.copy()
-    } | empty  # in one piece, as what is read
-    monkeypatch.setattr(npl, "load", lambda place, table="runs": tables[table])
-    read = Results(given=Measured(tables["runs"], measurement(runs).origin))
-    vars(read).update(empty)
-    monkeypatch.setattr(npl, "read", lambda place: read)
-    monkeypatch.setattr(npl, "experiments", lambda place: [])
+def pages(runs, *only):
+    """Run the code of a page of each notebook, or of `only` some pages, on runs in memory; return
+    what it shows."""
+    source = measurement(runs)
+    # in one piece, as what is read
+    exp = Results(given=Measured(source.runs.copy(), source.origin))
+    vars(exp)["percentiles"] = pd.DataFrame(columns=SCHEMAS["percentiles"].names)
     found = {}
     planned = npl.analysis.pages(runs)
     assert len({p.key for p in planned}) == len(planned)
     first = {page.notebook: page.key for page in reversed(planned)}
     for page in planned:
         if page.notebook not in NOT_HERE and page.key in (only or first.values()):
-            found[page.key] = shown(notebooks()[page.notebook], page.parameters)
+            given = {"experiment": exp, **page.parameters}
+            found[page.key] = shown(notebooks()[page.notebook], given)
     return found
 
 
@@ -123,15 +115,15 @@ EXPERIMENTS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_page_of_every_experiment(name, lab, monkeypatch):
-    found = pages(changed(lab, EXPERIMENTS[name]), monkeypatch)
+def test_every_page_of_every_experiment(name, lab):
+    found = pages(changed(lab, EXPERIMENTS[name]))
     assert "07-quality" in found
     # of runs that all failed there is a list, and no more
     ended = {key for key, some in found.items() if "Not in this experiment" in str(some)}
     assert ended == ({"07-quality"} if name == "failures-only" else set())
 
 
-def test_a_label_of_the_users_own_is_a_question(lab, monkeypatch):
+def test_a_label_of_the_users_own_is_a_question(lab):
     runs = changed(
         lab,
         # not a rack for each placement: that would be the placement's page
@@ -140,34 +132,25 @@ def test_a_label_of_the_users_own_is_a_question(lab, monkeypatch):
     key = next(
         p.key for p in npl.analysis.pages(runs) if p.parameters.get("factor") == "rack"
     )
-    shown = "\n".join(map(str, pages(runs, monkeypatch, key)[key]))
+    shown = "\n".join(map(str, pages(runs, key)[key]))
     assert "b7" in shown
     assert "c1" in shown
 
 
-@pytest.fixture(scope="module")
-def zones():
-    """Six pairs of three availability zones, latency and throughput."""
-    return npl.load(npl.recorded().parent / "zones").assign(placement="cross-zone")
-
-
 @pytest.mark.slow
-def test_pairs_of_one_placement_are_a_matrix_of_both_ways(zones, monkeypatch):
-    answer = npl.ask(zones, "pairs", "latency_oneway_us")
-    assert len(answer.levels) == 6
-    assert answer.observations.asked == ("client_zone", "server_zone")
-    assert "Best is zone 3 → 1" in answer.headline
-    found = pages(zones, monkeypatch, "pairs-latency", "pairs-throughput")
+def test_pairs_of_one_placement_are_a_matrix_of_both_ways():
+    """Six pairs of three availability zones."""
+    zones = npl.load(npl.recorded().parent / "zones").assign(placement="cross-zone")
+    found = pages(zones, "pairs-latency", "pairs-throughput")
     assert {"pairs-latency", "pairs-throughput"} == set(found)
-    names, _ = executed(notebooks()["pairs"], {"metric": "latency_oneway_us"})
+    given = {"experiment": zones, "metric": "latency_oneway_us"}
+    names, _ = executed(notebooks()["pairs"], given)
     assert {"114", "115"} <= {text.get_text() for text in names["ax"].texts}
 
 
-def test_a_long_experiment_has_a_page_over_time_with_its_change(
-    monkeypatch,
-):
-    found = pages(npl.load(npl.recorded().parent / "day"), monkeypatch, "time-rtt")[
-        "time-rtt"
-    ]
+def test_a_long_experiment_has_a_page_over_time_with_its_change():
+    day = npl.recorded().with_name("day")
+    [page] = [p for p in npl.analysis.pages(npl.read(day)) if p.key == "time-rtt"]
+    found = shown(notebooks()["time"], {"experiment": str(day), **page.parameters})
     assert sum(isinstance(o, npl.plots.Chart) for o in found) == 1
     assert "from 02 November 2026, 15:00 to 19:00 UTC" in "\n".join(map(str, found))

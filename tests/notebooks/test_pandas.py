@@ -52,9 +52,3 @@ def test_a_cut_table_is_observed_as_the_whole(exp):
     assert set(SCHEMAS["runs"].names) <= set(measurement(cut).runs)
     metric = exp.metrics[0]
     assert npl.observe(cut, metric).names == npl.observe(exp, metric).names
-
-
-def test_the_experiment_says_what_makes_a_condition():
-    text = repr(npl.read(npl.recorded()))
-    assert "conditions: placement, accelerated, tool" in text
-    assert "group npl.observe(exp, metric).table" in text

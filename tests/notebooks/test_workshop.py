@@ -27,16 +27,9 @@ class Class:
     """A workshop that was started."""
 
     desk: Path
+    runtime: Path
     env: dict
     process: subprocess.Popen
-
-    @property
-    def runtime(self):
-        return Path(self.env["XDG_RUNTIME_DIR"])
-
-    @property
-    def lab(self):
-        return self.runtime  # the folder in which it makes its own
 
     def answer(self, path="api/status"):
         """Return what JupyterLab answers."""
@@ -97,7 +90,7 @@ def started(recorded, tmp_path_factory):
         # a shell that starts jobs in the background has them ignore Ctrl-C
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    found = Class(home / "desk", env, process)
+    found = Class(home / "desk", runtime, env, process)
     try:
         assert wait_until(found.up, 120), "JupyterLab did not come up"
         yield found
@@ -107,7 +100,7 @@ def started(recorded, tmp_path_factory):
         if process.poll() is None:
             process.terminate()
         process.wait(60)
-        lab.stop(found.lab)
+        lab.stop(found.runtime)
 
 
 def _both_are_gone_at_the_end(started):
@@ -116,7 +109,7 @@ def _both_are_gone_at_the_end(started):
     assert started.process.returncode == 0, said
     assert "The lab is running" in said
     assert "Traceback" not in said
-    assert lab.status(started.lab) is None
+    assert lab.status(started.runtime) is None
     assert not list(started.runtime.glob("jpserver-*.json"))
     assert (started.desk / "1-why-not-ping.ipynb").is_file(), "what learners wrote stays"
 
@@ -125,7 +118,7 @@ def test_jupyterlab_shows_the_lessons_and_the_lab_runs(started):
     names = {file["name"] for file in started.answer("api/contents")["content"]}
     assert {p.name for p in started.desk.glob("*.ipynb")} <= names
     assert len(names) >= 5
-    assert lab.status(started.lab).deployment is not None
+    assert lab.status(started.runtime).deployment is not None
 
 
 def microseconds(text):

@@ -1,6 +1,5 @@
 """An experiment for tests: the recorded one with noise, as if its raw runs had been read."""
 
-import re
 from functools import cache
 from pathlib import Path
 
@@ -25,23 +24,11 @@ def recorded():
     return npl.read(npl.recorded())
 
 
-def experiment(
-    root,
-    *,
-    rounds=12,
-    seed=7,
-    name="lab",
-    rename=None,
-):
-    """Write the tables of an experiment; return its folder.
-
-    `rename` gives other names to placements.
-    """
-    store, names = Path(root, name), rename or {}
+def experiment(root, *, rounds=12, seed=7, name="lab"):
+    """Write the tables of an experiment; return its folder."""
+    store = Path(root, name)
     store.mkdir(parents=True)
     text = (npl.recorded() / "experiment.yaml").read_text("utf-8")
-    for old, new in names.items():
-        text = re.sub(rf"(placement: |\[|, ){old}\b", rf"\g<1>{new}", text)
     declared = yaml.safe_load(text) | {"rounds": rounds, "name": name}
     (store / "experiment.yaml").write_text(
         yaml.safe_dump(declared, sort_keys=False), "utf-8"
@@ -52,7 +39,6 @@ def experiment(
         .runs.query("round <= @rounds")
         .assign(experiment=name, notice=NOTICE)
     )
-    runs["placement"] = runs["placement"].astype(str).replace(names)
     runs["warnings"] = [[]] * len(runs)
     figures = [column for column in runs if column.endswith(("_us", "_bps"))]
     noise = np.random.default_rng(seed).normal(0, 0.02, (len(runs), 1))

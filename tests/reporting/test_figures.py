@@ -1,6 +1,5 @@
 """Figures as a reader sees them: no text is cut, none lies over another, none is too small."""
 
-import ast
 import re
 from dataclasses import replace
 from itertools import combinations
@@ -8,10 +7,10 @@ from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
-import nbformat
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 import netperf_lib as npl
@@ -19,22 +18,11 @@ from netperf_lib.plots.figure import STYLE
 from netperf_lib.reporting import notebooks
 
 from ..conftest import REPO
-from ..notebooks.cells import LEAD
+from ..notebooks.cells import executed, last_value
 
 GALLERY = REPO / "docs" / "figures.md"
 SMALLEST, PAGE = 7.0, 6.54
 """Points of the smallest text as printed, and inches of a page between its margins."""
-
-
-def last_value(code, names):
-    """Execute code; return the value of its last expression."""
-    tree = ast.parse(code)
-    *before, last = tree.body
-    exec(compile(ast.Module(before, []), "figures.md", "exec"), names)
-    if not isinstance(last, ast.Expr):
-        exec(compile(ast.Module([last], []), "figures.md", "exec"), names)
-        return None
-    return eval(compile(ast.Expression(last.value), "figures.md", "eval"), names)
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +46,11 @@ def gallery():
     params=["gallery", pytest.param("notebooks", marks=pytest.mark.slow)],
 )
 def figures(request, gallery):
-    """The figures of the gallery, or those of a page of each notebook by its cell."""
-    found = dict(gallery)
+    """The figures of the gallery, or those of a page of each notebook."""
+    found = gallery
     if request.param == "notebooks":
-        with mpl.rc_context(STYLE), pytest.MonkeyPatch.context() as patch:
-            # as the kernels of a report have it, but for page one, which all of these ask
-            patch.setattr("netperf_lib.reporting.answer.lead_paragraph", LEAD)
-            found = drawn_by_notebooks(set(map(id, gallery.values())))
+        with mpl.rc_context(STYLE):  # as the kernels of a report have it
+            found = drawn_by_notebooks()
     assert found
     for figure in found.values():
         FigureCanvasAgg(figure)
@@ -73,30 +59,18 @@ def figures(request, gallery):
     return found
 
 
-def drawn_by_notebooks(known):
-    found = {}
+def drawn_by_notebooks():
+    """The figures of a page of each notebook."""
     recorded = npl.load(npl.recorded())
     pages = {page.notebook: page for page in npl.analysis.pages(recorded)}
+    found = {}
     for page in pages.values():
-        names = {"display": lambda *_: None}
-        for n, cell in enumerate(
-            nbformat.read(notebooks()[page.notebook], as_version=4).cells
-        ):
-            if cell.cell_type != "code":
-                continue
-            shown = last_value(re.sub(r"(?m)^%.*$", "", cell.source), names)
-            if "parameters" in cell.metadata.get("tags", []):
-                names |= {"experiment": str(npl.recorded()), **page.parameters}
-            drawn = [
-                figure for figure in map(plt.figure, plt.get_fignums()) if figure.axes
-            ]
-            drawn = [shown.figure] if isinstance(shown, npl.plots.Chart) else drawn
-            new = [figure for figure in drawn if id(figure) not in known]
-            found |= {
-                f"{page.key}, cell {n}, {i}": figure for i, figure in enumerate(new)
-            }
-            known |= set(map(id, new))
-            plt.figure()  # the next cell draws on one of its own
+        given = {"experiment": str(npl.recorded()), **page.parameters}
+        _, outputs = executed(notebooks()[page.notebook], given)
+        for n, output in enumerate(outputs):
+            figure = output.figure if isinstance(output, npl.plots.Chart) else output
+            if isinstance(figure, Figure):
+                found[f"{page.key}, {n}"] = figure
     return found
 
 

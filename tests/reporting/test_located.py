@@ -1,22 +1,16 @@
 """Which experiment a notebook looks at: the one it names, looked for upwards, else the recorded."""
 
-import re
-import subprocess
-
 import nbformat
 import pytest
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
 
 import netperf_lib as npl
 from netperf_lib.data import load
 from netperf_lib.data.layout import experiment_folder
 from netperf_lib.data.shipped import located
-from netperf_lib.errors import StoreError
 
-from ..conftest import REPO
 from . import made
-
-EXAMPLES = {"pairs": "zones", "time": "day", "05-paths": "paths", "before-after": "after"}
-"""Notebooks for whose questions the lab has no data."""
 
 
 def test_a_relative_experiment_is_found_from_the_working_directory_upwards(
@@ -37,45 +31,9 @@ def test_a_figure_says_what_the_data_are_and_not_where_they_were_found():
     assert caption.rpartition("\n")[2].startswith("Emulated hosts")
 
 
-def test_outside_of_a_notebook_nothing_takes_the_place_of_an_experiment(
-    tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(StoreError, match="no experiment here"):
-        npl.load("results/lab")
-
-
-def test_a_notebook_that_names_another_experiment_never_gets_the_recorded_one(
-    python, tmp_path
-):
+def test_a_notebook_that_names_another_experiment_never_gets_the_recorded_one(tmp_path):
     code = "import netperf_lib as npl\nnpl.load('results/typo')"
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
-    file = tmp_path / "mine.ipynb"
-    nbformat.write(book, file)
-    words = [
-        "papermill",
-        str(file),
-        str(tmp_path / "o.ipynb"),
-        "-k",
-        "python3",
-        "-l",
-        "python",
-    ]
-    done = subprocess.run(
-        [python, "-m", *words], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode != 0
-    assert "no experiment here" in done.stderr
-
-
-@pytest.mark.parametrize(
-    "file", sorted((REPO / "notebooks").rglob("*.ipynb")), ids=lambda p: p.stem
-)
-def test_every_notebook_names_its_parameters(file):
-    cells = nbformat.read(file, as_version=4).cells
-    (cell,) = [c for c in cells if "parameters" in c.metadata.get("tags", [])]
-    example = EXAMPLES.get(file.stem)
-    named = f"data/recorded/{example}" if example else "results/lab"
-    assert re.findall(r'(?m)^experiment = "(.+?)"', cell.source) == [named]
-    commented = ["  # " in line for line in cell.source.splitlines()]
-    assert all(commented) or file.parent.name != "notebooks"
+    where = {"metadata": {"path": str(tmp_path)}}
+    with pytest.raises(CellExecutionError, match="no experiment here"):
+        NotebookClient(book, resources=where).execute()

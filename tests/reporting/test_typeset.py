@@ -154,19 +154,26 @@ def test_a_fence_that_is_left_open_swallows_no_cell():
     assert "after it" in text
 
 
+def of_one_notebook(pages):
+    """Combine pages that one notebook made: their cells by their titles."""
+    books = {"summary": document(new_notebook(), name="All")}
+    for title, cells in pages.items():
+        books[title] = document(new_notebook(cells=cells), name=title)
+        books[title].title, books[title].notebook = title, "factor"
+    return combine(books)
+
+
 def test_pages_of_one_notebook_are_one_chapter():
     """What is said of all metrics stands once, at its end."""
-    books = {}
+    pages = {}
     for name in ("latency", "throughput"):
         shown = new_output("display_data", data={"text/plain": f"figure of {name}"})
-        cells = [
+        pages[f"Racks: {name}"] = [
             new_markdown_cell("# Racks\nDoes it matter?"),
             new_code_cell("1", outputs=[shown]),
             new_markdown_cell("## What to do\n\nMove."),
         ]
-        books[name] = document(new_notebook(cells=cells), name=name)
-        books[name].title, books[name].notebook = f"Racks: {name}", "factor"
-    made = combine({"summary": document(new_notebook(), name="All"), **books})
+    made = of_one_notebook(pages)
     sources = [cell.source for cell in made.cells if cell.source]
     heads = ["# Racks", "Does it matter?", "## Latency", "## Throughput"]
     assert sources == [*heads, "## What to do\n\nMove."]
@@ -175,12 +182,12 @@ def test_pages_of_one_notebook_are_one_chapter():
 
 
 def test_each_factor_is_a_chapter_though_they_share_a_notebook():
-    books = {}
-    for name in ("Racks", "Kernels"):
-        cells = [new_markdown_cell(f"# {name}\nDoes it matter?")]
-        books[name] = document(new_notebook(cells=cells), name=name)
-        books[name].title, books[name].notebook = f"{name}: latency", "factor"
-    made = combine({"summary": document(new_notebook(), name="All"), **books})
+    made = of_one_notebook(
+        {
+            f"{name}: latency": [new_markdown_cell(f"# {name}\nDoes it matter?")]
+            for name in ("Racks", "Kernels")
+        }
+    )
     heads = [cell.source for cell in made.cells if cell.source.startswith("# ")]
     assert heads == ["# Racks: latency", "# Kernels: latency"]
 
