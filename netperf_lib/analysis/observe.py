@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..errors import NothingToReport, UsageError
-from ..experiment.factors import FACTORS, factor, plain, sort_levels
+from ..experiment.factors import FACTORS, factor, sort_levels
 from ..experiment.origin import Origin
 from ..metrics import METRICS, PAGES, in_words, plural
 from ..metrics import metric as metric_of
@@ -32,11 +32,13 @@ from .runs import (
     OF_ENDS,
     PAIR,
     UNIT,
+    Codes,
     Data,
     Levels,
     Measurement,
     Names,
     check_levels,
+    combined,
     has_level,
     measurement,
     numbered,
@@ -471,14 +473,15 @@ def observe(
     blocked = bool(runs["round"].notna().all())
     if not blocked:
         runs["round"] = runs.index.astype(float)
-    used = runs[runs["state"] != "excluded"]
+    used = int((runs["state"] != "excluded").sum())
 
     # what splits
-    codes = source.codes.loc[runs.index].assign(replicate=runs["replicate"])
+    rows = runs.index.to_numpy()
+    codes = {name: code[rows] for name, code in source.codes.items()}
+    codes["replicate"] = runs["replicate"].to_numpy()
     codes["round"] = pd.factorize(runs["round"])[0]
-    of_used = codes.loc[used.index]
-    differs = of_used.max() > of_used.min()
-    differing = [name for name in source.factors if differs[name]]
+    of_used = {name: code[:used] for name, code in codes.items()}
+    differing = [name for name in source.factors if _differ(of_used[name])]
     for name in asked:
         if name not in differing:
             others = [one for one in differing if factor(one).always_splits]
@@ -486,18 +489,17 @@ def observe(
             raise NothingToReport(
                 f"{name} does not vary in runs of {metric}; these do: {hint}"
             )
-    candidates = [name for name in source.factors if name in differing]
-    split = _splitting(of_used, candidates, asked, pooled)
+    split = _splitting(of_used, differing, asked, pooled)
 
     # the conditions
-    number = numbered(codes, split)
-    known = used[[*source.factors]]
-    facts = _facts(known, of_used, number[: len(used)], split, differing)
+    number = combined(codes, split, len(rows))
+    facts = _facts(source, of_used, number[:used], split, differing)
     names = condition_names(facts, split, differing)
     # what was excluded has one where another run of it was used
     place = facts.index.get_indexer(pd.Index(number))
     condition = pd.CategoricalDtype(names, ordered=True)
     runs["condition"] = pd.Categorical.from_codes(place, dtype=condition)
+    runs["part"] = combined(codes, [*split, *pooled], len(rows))
     facts.index = pd.Index(names, name="condition", dtype=object)
 
     # what they gave
@@ -507,6 +509,7 @@ def observe(
         table = _with_missing(table, source.rounds)
     ok = runs.loc[runs["state"] == "ok", ["condition", "replicate"]]
     complete = source.runs.loc[ok.index].assign(**ok)
+    complete.index = pd.RangeIndex(len(ok))
     residue = split[len(asked) :] if asked else []
     notes = _notes(runs, table, residue, pooled, most)
     if not blocked:
@@ -518,7 +521,7 @@ def observe(
         by=tuple(split),
         asked=asked,
         notes=tuple(notes),
-        runs=complete.reset_index(drop=True),
+        runs=complete,
         where=where,
         blocked=blocked,
         origin=source.origin,
@@ -586,8 +589,7 @@ def _runs_that_may_give(source: Measurement, metric: str, where: Levels) -> pd.D
     # where nobody says that a run failed, a null is a value that is missing
     unsaid = runs["status"].isna()
     state = np.select([ok, excluded, unsaid], ["ok", "excluded", "missing"], "failed")
-    last = ~source.trial.duplicated(keep="last")
-    kept = _may_give(source.codes, ran, ok) & last
+    kept = _may_give(source.codes, ran.to_numpy(), ok.to_numpy()) & source.last
     for name, wish in where.items():
         levels = wished(name, wish)
         cast = map(factor(name).cast, runs.loc[kept, name].unique())
@@ -599,8 +601,7 @@ def _runs_that_may_give(source: Measurement, metric: str, where: Levels) -> pd.D
                 f"{name} is never {strange[0]!r} in runs of {metric}; it is {words}"
             )
         kept &= has_level(runs[name], levels)
-    carried = [*source.factors, "run_id", "started_utc", "order", "round", *UNIT]
-    chosen = runs[carried].assign(
+    chosen = runs[["run_id", "started_utc", "order", "round", *UNIT]].assign(
         replicate=source.replicate,
         value=value.where(ok),
         state=state,
@@ -610,24 +611,28 @@ def _runs_that_may_give(source: Measurement, metric: str, where: Levels) -> pd.D
     return chosen.loc[used.append(left_out)]
 
 
-def _may_give(codes: pd.DataFrame, ran: pd.Series, ok: pd.Series) -> pd.Series:
+def _may_give(
+    codes: Codes, ran: npt.NDArray[np.bool_], ok: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
     """Return which runs are of tests that give a metric: only these can fail at giving it."""
-    kind, like = numbered(codes, GIVES), numbered(codes, ["tool", "test"])
+    kind = combined(codes, GIVES, len(ok))
+    like = combined(codes, ["tool", "test"], len(ok))
     # of a test that never ran to its end nobody knows; it counts where its like gives the metric
-    never_ran = ~ran.groupby(kind).transform("any")
-    like_gives = ok.groupby(like).transform("any")
-    gives: pd.Series = ok.groupby(kind).transform("any") | (never_ran & like_gives)
-    return gives
+    return _any(ok, kind) | (~_any(ran, kind) & _any(ok, like))
+
+
+def _any(
+    rows: npt.NDArray[np.bool_], group: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    """Return, for each row, whether any row of its group is true."""
+    return (np.bincount(group, rows) > 0)[group]
 
 
 # -- what splits -----------------------------------------------------------------------------------
 
 
 def _splitting(
-    codes: pd.DataFrame,
-    candidates: Sequence[str],
-    asked: Sequence[str],
-    pooled: Sequence[str],
+    codes: Codes, differing: Sequence[str], asked: Sequence[str], pooled: Sequence[str]
 ) -> list[str]:
     """Return the factors that split: those asked for, then each that adds to those chosen.
 
@@ -636,74 +641,83 @@ def _splitting(
     """
     chosen = list(asked)
     alone = [name for name in pooled if name not in PAIRS]
-    codes = codes.assign(
-        cell=numbered(codes, ["replicate", "round", *pooled]),
-        group=numbered(codes, [*asked, *alone]),
-    )
-    for name in candidates:
+    count = len(codes["round"])
+    group = combined(codes, [*asked, *alone], count)
+    cell = combined(codes, ["replicate", "round", *pooled], count)
+    told = {**codes, "group": group, "cell": cell}
+    for name in differing:
         names = [name]
         for pair in ENDS:  # both ends of a path split, or none
             if name in pair:
-                names = [end for end in pair if end in candidates]
+                names = [end for end in pair if end in differing]
         names = [end for end in names if end not in (*chosen, *pooled)]
-        if names and _splits(codes, names):
+        if names and _splits(told, names):
             chosen += names
-            codes["group"] = numbered(codes, ["group", *names])
+            told["group"] = combined(told, ["group", *names], count)
     return chosen
 
 
-def _splits(codes: pd.DataFrame, names: list[str]) -> bool:
+def _splits(codes: Codes, names: list[str]) -> bool:
     """Return whether runs that the chosen factors do not tell apart have several levels."""
     kind = factor(names[0])
     # without rounds, other hosts are another path
-    other_path = names[0] in HOSTS and codes["round"].is_unique
+    other_path = names[0] in HOSTS and np.unique(codes["round"]).size == len(
+        codes["round"]
+    )
     if kind.always_splits or other_path:
-        told = codes
+        told = {name: codes[name] for name in ("group", *names)}
         # a log that does not say its streams may have others than one that does
         if names != ["streams"] and (kind.null == "unknown" or not kind.always_splits):
             # an end of which nothing is known is no other one
-            told = codes[(codes[names] >= 0).any(axis=1)]
+            known = np.any([codes[name] >= 0 for name in names], axis=0)
+            told = {name: code[known] for name, code in told.items()}
         if _vary(told, names, ["group"]):
             return True
     # what changes between rounds says nothing; two runs of a round are two conditions
     return _vary(codes, names, ["group", "cell"])
 
 
-def _vary(codes: pd.DataFrame, names: list[str], within: list[str]) -> bool:
-    """Return whether some columns vary within groups."""
-    groups = np.max(numbered(codes, within), initial=0)
-    return bool(np.max(numbered(codes, [*within, *names]), initial=0) > groups)
+def _vary(codes: Codes, names: list[str], within: list[str]) -> bool:
+    """Return whether some factors vary within groups."""
+    count = len(codes[names[0]])
+    groups = np.max(combined(codes, within, count), initial=0)
+    return bool(np.max(combined(codes, [*within, *names], count), initial=0) > groups)
+
+
+def _differ(code: npt.NDArray[np.int64]) -> bool:
+    """Return whether runs have several levels of a factor."""
+    return bool((code != code[:1]).any())
 
 
 # -- conditions ------------------------------------------------------------------------------------
 
 
 def _facts(
-    levels: pd.DataFrame,
-    codes: pd.DataFrame,
+    source: Measurement,
+    codes: Codes,
     number: npt.NDArray[np.int64],
     split: Sequence[str],
     differing: Sequence[str],
 ) -> pd.DataFrame:
     """Return the level of every factor, a row for each condition, in the order of its levels."""
     first = np.unique(number, return_index=True)[1]
-    # plain types, as a person would write them
-    firsts = levels.iloc[first]
-    plainly = {name: list(map(plain, firsts[name])) for name in firsts}
-    facts = pd.DataFrame(plainly, dtype=object)
-    for name in differing:
-        if name not in split:
-            code = codes[name].to_numpy()
-            facts.loc[number[code != code[first][number]], name] = SEVERAL
-    ranks = pd.DataFrame(index=facts.index)
+    facts = {}
+    for name in source.factors:
+        code, levels = codes[name], source.levels[name]
+        facts[name] = [levels[one] for one in code[first]]
+        if name in differing and name not in split:
+            for condition in np.unique(number[code != code[first][number]]):
+                facts[name][condition] = SEVERAL
+    ranks = []
     for name in split:
         order = sort_levels(name, facts[name])
         if name == MEASUREMENT:  # in the order in which they were given
-            order = list(levels[name].unique())
-        ranks[name] = list(map(order.index, facts[name]))
+            order = [source.levels[name][one] for one in pd.unique(codes[name])]
+        ranks.append(list(map(order.index, facts[name])))
+    table = pd.DataFrame(facts, dtype=object)
     if not split:
-        return facts
-    return facts.loc[ranks.sort_values([*split]).index]
+        return table
+    return table.iloc[np.lexsort(ranks[::-1])]
 
 
 # -- what they gave --------------------------------------------------------------------------------
@@ -711,15 +725,15 @@ def _facts(
 
 def _tabulate(runs: pd.DataFrame, pooled: Sequence[str]) -> tuple[pd.DataFrame, int]:
     """Return an observation for each condition and round, and the most runs that one has."""
-    is_excluded = runs["state"] == "excluded"
-    used, excluded = runs[~is_excluded], runs[is_excluded]
     most = 1
+    used = runs[runs["state"] != "excluded"]
     if used.duplicated(CELL).any():
         if not pooled:
             _refuse_collisions(used)
-        used, most = _merged(used, pooled)
+        used, most = _merged(used)
+        runs = pd.concat([used, runs[runs["state"] == "excluded"]])
     # an excluded run is no gap where another one took its place
-    table = pd.concat([used, excluded]).drop_duplicates(CELL)
+    table = runs.drop_duplicates(CELL)
     carried = ["value", "state", "order", "repeated", "run_id", "started_utc"]
     return table[[*CELL, *carried, *UNIT]].reset_index(drop=True), most
 
@@ -736,7 +750,7 @@ def _refuse_collisions(runs: pd.DataFrame) -> None:
         )
 
 
-def _merged(runs: pd.DataFrame, pooled: Sequence[str]) -> tuple[pd.DataFrame, int]:
+def _merged(runs: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     """Return runs with the mean of their cell, and the most runs of a cell.
 
     It is geometric, of pairs brought to one level: a pair of hosts that is missing in a round then
@@ -748,10 +762,9 @@ def _merged(runs: pd.DataFrame, pooled: Sequence[str]) -> tuple[pd.DataFrame, in
         mean = value.groupby(cell).transform("mean")
     else:
         logs = np.log(value)
-        part = numbered(runs, ["condition", *pooled])
-        of_part = logs.groupby(part).transform("mean")
+        of_part = logs.groupby(runs["part"]).transform("mean")
         # each part counts once in the level of its condition
-        once = of_part.mask(pd.Series(part, runs.index).duplicated())
+        once = of_part.mask(runs["part"].duplicated())
         of_condition = once.groupby(runs["condition"].cat.codes).transform("mean")
         mean = np.exp((logs - of_part + of_condition).groupby(cell).transform("mean"))
     # one failed run spoils its round: the mean of the others is another mixture
@@ -767,7 +780,10 @@ def _with_missing(table: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
     used = table[table["state"] != "excluded"]
     # a condition is due in the deployments in which it was measured at all
     there = used[["condition", "replicate", *UNIT]].drop_duplicates()
-    due = there.merge(rounds, on="replicate").assign(state="missing", repeated=False)
+    due = there.merge(rounds, on="replicate")
+    if len(due) == len(used):
+        return table
+    due = due.assign(state="missing", repeated=False)
     whole = pd.concat([table, due]).drop_duplicates(CELL, ignore_index=True)
     return whole if len(whole) > len(table) else table
 

@@ -18,7 +18,7 @@ import pandas as pd
 from ..data.door import read
 from ..data.tables import SCHEMAS
 from ..errors import UsageError, did_you_mean
-from ..experiment.factors import FACTORS, dimensions, factor
+from ..experiment.factors import FACTORS, dimensions, factor, plain
 from ..experiment.model import Contrast
 from ..experiment.origin import Origin, joined
 from ..metrics import ALPHA, METRICS, PAGES, plural
@@ -30,6 +30,8 @@ Levels: TypeAlias = Mapping[str, Any]
 """Levels by factor: those of a side, or those that ``where`` asks for."""
 Names: TypeAlias = str | Sequence[str]
 """One name, or several."""
+Codes: TypeAlias = Mapping[str, npt.NDArray[np.int64]]
+"""The numbers of the levels of several factors, a row for each run."""
 
 MEASUREMENT = "measurement"
 """The factor that tells apart several measurements, such as before and after."""
@@ -138,19 +140,31 @@ class Measurement:
         return self.runs[states(self.runs)[0]]
 
     @cached_property
-    def codes(self) -> pd.DataFrame:
+    def _numbered(self) -> Mapping[str, tuple[npt.NDArray[np.int64], pd.Index]]:
+        names = dict.fromkeys([*self.factors, *UNIT, *GIVES])
+        return {name: pd.factorize(self.runs[name]) for name in names}
+
+    @cached_property
+    def codes(self) -> Codes:
         """The number of each run's level of every factor; null is −1.
 
         Numbers are grouped far faster than texts, and every observation groups by them.
         """
-        names = dict.fromkeys([*self.factors, *UNIT, *GIVES])
-        codes = {name: pd.factorize(self.runs[name])[0] for name in names}
-        return pd.DataFrame(codes, index=self.runs.index)
+        return {name: codes for name, (codes, _) in self._numbered.items()}
+
+    @cached_property
+    def levels(self) -> Mapping[str, list[Any]]:
+        """The level of every factor that has this number; that of −1, the last, is null."""
+        return {
+            name: [*map(plain, found), None]
+            for name, (_, found) in self._numbered.items()
+        }
 
     @cached_property
     def replicate(self) -> pd.Series[int]:
         """The number of each run's deployment, over all experiments."""
-        return pd.Series(numbered(self.codes, UNIT), self.runs.index)
+        number = combined(self.codes, UNIT, len(self.runs))
+        return pd.Series(number, self.runs.index)
 
     @cached_property
     def trial(self) -> pd.Series[str]:
@@ -162,6 +176,11 @@ class Measurement:
         # two measurements may have the same names
         names = runs["run_id"].fillna(rows).str.replace(r"-a\d+$", "", regex=True)
         return self.replicate.astype(str) + "/" + names
+
+    @cached_property
+    def last(self) -> pd.Series[bool]:
+        """Which runs are the last attempt."""
+        return ~self.trial.duplicated(keep="last")
 
     @cached_property
     def repeated(self) -> pd.Series[bool]:
@@ -344,11 +363,17 @@ def _tells_of_a_test(column: pd.Series, test: npt.NDArray[np.int64]) -> bool:
 
 def numbered(table: pd.DataFrame, names: Iterable[str]) -> npt.NDArray[np.int64]:
     """Return the number of the combination of levels of each row, by its first appearance."""
-    total = np.zeros(len(table), np.int64)
+    codes = {name: pd.factorize(table[name].array)[0] for name in names}
+    return combined(codes, codes, len(table))
+
+
+def combined(codes: Codes, names: Iterable[str], rows: int) -> npt.NDArray[np.int64]:
+    """Return the number of the combination of levels of each row, by its first appearance."""
+    total = np.zeros(rows, np.int64)
     for name in names:
-        codes = pd.factorize(table[name].array)[0].astype(np.int64) + 1
+        code = codes[name]
         # numbered anew at each step, so that the product does not grow
-        total = pd.factorize(total * (np.max(codes, initial=0) + 1) + codes)[0]
+        total = pd.factorize(total * (np.max(code, initial=0) + 2) + code)[0]
     return total.astype(np.int64)
 
 

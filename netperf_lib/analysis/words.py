@@ -285,8 +285,8 @@ def condition_names(
         return [place or "all runs"] * len(facts)
     order = sorted(by, key=_rank)
     names = []
-    rows: list[dict[Any, Any]] = facts.to_dict("records")
-    for levels in rows:
+    for row in facts.astype(object).to_numpy():
+        levels = dict(zip(map(str, facts), row, strict=True))
         phrases = _phrases(levels, order, varying)
         whole = ", ".join(phrases) or "unknown"
         told = ", ".join(phrase for phrase, ordinary in phrases.items() if not ordinary)
