@@ -145,9 +145,9 @@ def level(
     if not x.size:
         return NO_LEVEL
     if deployments is not None:
-        medians = _medians(x, np.asarray(deployments)[known])
-        if medians.size > 1:
-            return _level_of_deployments(medians, confidence)
+        labels = np.asarray(deployments)[known]
+        if (labels != labels[0]).any():
+            return _level_of_deployments(_medians(x, labels), confidence)
     counted = "run"
     if hours is not None and x.size >= LONG_SERIES:
         # thousands of runs of a day are not thousands of observations

@@ -167,8 +167,9 @@ class Observations:
         """The level of each condition: ``n`` runs, ``median``, its interval, and the extremes."""
         columns = "n median low high smallest largest confidence".split()
         found = {}
-        for name, rows in self.complete.groupby("condition", observed=True):
-            x, one = rows["value"], level_of(rows)
+        measured = self.complete[["condition", "replicate", "value", "started_utc"]]
+        for name, rows in measured.groupby("condition", observed=True):
+            x, one = rows["value"].to_numpy(), level_of(rows)
             ends = one.low, one.high, x.min(), x.max()
             found[name] = len(x), one.median, *ends, one.confidence
         table = pd.DataFrame.from_dict(found, orient="index", columns=columns)
@@ -835,10 +836,12 @@ def levels(
     {12}
     """
     obs = observe(data, metric, by, where=where)
-    counts = pd.crosstab(obs.table["condition"].astype(object), obs.table["state"])
-    counts = counts.reindex(obs.names, columns=["failed", "missing"], fill_value=0)
     about = obs.conditions.assign(metric=obs.metric, unit=obs.unit)
-    table = about.join([obs.levels, counts])
+    table = about.join(obs.levels)
+    conditions = obs.table["condition"].astype(object)
+    for state in ("failed", "missing"):
+        count = (obs.table["state"] == state).groupby(conditions).sum()
+        table[state] = count.reindex(obs.names, fill_value=0)
     notice = obs.origin.notice
     return table.rename_axis(columns=shortened(notice) if notice else None)
 

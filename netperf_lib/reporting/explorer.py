@@ -157,6 +157,7 @@ def _metric(
     """A metric: its conditions with their levels, and every run of them in the order of time."""
     metric = METRICS[obs.metric]
     measured = obs.table.dropna(subset=["run_id"]).sort_values(["replicate", "round"])
+    measured = measured[["condition", "run_id", "value"]]
     causes = of_conditions(obs)["cause"]
     conditions = []
     for name, row in levels(obs).iterrows():
