@@ -14,6 +14,7 @@ from ipykernel import kernelspec
 
 from netperf_lib.errors import LabError
 from netperf_lib.hosts import lab
+from netperf_lib.reporting import execute
 
 from .groups import LONGEST, pytest_xdist_make_scheduler
 from .warm import client, warm
@@ -65,7 +66,7 @@ def pytest_collection_modifyitems(config, items):
         )
 
 
-def pytest_runtestloop():
+def pytest_collection_finish():
     """Collect garbage from now on, but never look through what was imported."""
     gc.freeze()
     gc.enable()
@@ -135,9 +136,10 @@ def python(request):
 
 @pytest.fixture(scope="session", autouse=True)
 def _kernels(python):
-    """Kernels start warm, too."""
+    """Kernels, and what executes the notebooks of a report, start warm, too."""
     command = kernelspec.make_ipkernel_cmd
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(execute, "ENGINE", [python, *execute.ENGINE[1:]])
         patch.setattr(
             kernelspec,
             "make_ipkernel_cmd",

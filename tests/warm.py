@@ -144,7 +144,11 @@ def start(connection):
         if 0 not in ready:
             with contextlib.suppress(ConnectionError):
                 number = connection.recv(1)
-        signal.pidfd_send_signal(ended, number[0] if number else signal.SIGKILL)
+        if number:
+            signal.pidfd_send_signal(ended, number[0])
+        else:  # with what it started
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)
         watched = watched if number else []
     _, status = os.waitpid(child, 0)
     with contextlib.suppress(OSError):

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["notebooks", "parameters_of", "parse_parameters", "report"]
 
+ENGINE = [sys.executable, "-m", f"{__package__}.engine"]
+"""The program that executes the notebooks of a report."""
 Places = PathLike | Sequence[PathLike]
 PageProgress = Callable[[int, int, str], None]
 
@@ -210,7 +212,7 @@ class Notebooks:
         env["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
         # a group of its own: Ctrl-C reaches this process alone, which ends them all at once
         self._process = subprocess.Popen(
-            [sys.executable, "-m", f"{__package__}.engine"],
+            ENGINE,
             env=env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
