@@ -192,6 +192,11 @@ def _chained(names: Sequence[str], rounds: int, key: str) -> Iterator[list[str]]
         yield order
 
 
+def has_streams(spec: TestSpec) -> bool:
+    """Return whether a test can run on parallel streams."""
+    return spec.tool.startswith("iperf")
+
+
 def _crossed(spec: TestSpec) -> list[tuple[Any, ...]]:
     """Levels that a test is crossed with.
 
@@ -201,7 +206,7 @@ def _crossed(spec: TestSpec) -> list[tuple[Any, ...]]:
     buffers: tuple[int | None, ...] = (None,)
     if not is_latency(spec.test):
         buffers = spec.tcp_buffer_bytes
-        if spec.tool.startswith("iperf"):
+        if has_streams(spec):
             streams = spec.streams
     options = [v if isinstance(v, tuple) else (v,) for v in spec.options.values()]
     return [streams, buffers, spec.message_bytes, *options]

@@ -16,9 +16,15 @@ from pydantic import BaseModel, ValidationError
 from .. import tools
 from ..errors import CONTROL, ExperimentError, UsageError, did_you_mean
 from .contrasts import expand_compare
-from .factors import FACTORS, is_reserved
+from .factors import FACTORS, is_latency, is_reserved
 from .model import OPTIONS, Experiment, as_mapping
-from .schedule import MOST_TRIALS, conditions, conditions_count, load_trial
+from .schedule import (
+    MOST_TRIALS,
+    conditions,
+    conditions_count,
+    has_streams,
+    load_trial,
+)
 
 MOST_BYTES = 256 * 1024
 MOST_DEPTH = 20
@@ -232,6 +238,7 @@ def _keys(model: type[BaseModel]) -> set[str]:
 def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
     """Yield the errors in parts that are each legal but do not fit together."""
     yield from _wrong_pairs(experiment)
+    yield from _levels_without_use(experiment)
     total = conditions_count(experiment) * experiment.rounds * experiment.deployments
     if total > MOST_TRIALS:
         words = f"{total:,} trials are more than {MOST_TRIALS:,}"
@@ -259,6 +266,19 @@ def _wrong_pairs(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
                 known = ", ".join(placements)
                 words = f"no pair has the placement {placement!r}; legal are {known}"
                 yield ("tests", number, "placements", index), words
+
+
+def _levels_without_use(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
+    """Yield the levels of a test that its tool cannot set, which a plan would leave out."""
+    for number, spec in enumerate(experiment.tests):
+        if spec.streams != (1,) and not has_streams(spec):
+            words = f"{spec.tool} has no parallel streams; leave this out, or use iperf3"
+            yield ("tests", number, "streams"), words
+        if spec.tcp_buffer_bytes != (None,) and is_latency(spec.test):
+            words = (
+                f"{spec.test} sets no TCP buffers; leave this out, or give it to a pair"
+            )
+            yield ("tests", number, "tcp_buffer_bytes"), words
 
 
 def _wrong_tests(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:

@@ -188,6 +188,8 @@ contrasts:
         ("streams: [1, 4]", "streams: [0]", 13, "greater than or equal to 1"),
         ("streams: [1, 4]", "streams: 4", 13, "valid tuple"),
         ("streams: [1, 4]", "steams: [1, 4]", 13, "did you mean streams"),
+        ("tcp_lat}", "tcp_bw, streams: [8]}", 10, "qperf has no parallel streams"),
+        ("tcp_lat}", "tcp_lat, tcp_buffer_bytes: [8M]}", 10, "sets no TCP buffers"),
         ("streams: [1, 4]", "streams: [1, 1]", 11, "declared twice"),
         ("client: a\n", "client: 'a; rm -rf /'\n", 6, "match pattern"),
         ("client: a\n", "client: c\n", 7, "also the client"),
