@@ -13,6 +13,24 @@ from netperf_lib.reporting import explorer
 REPO = Path(__file__).parents[2]
 
 
+def test_readme_code_agrees_with_the_verdict(capsys, monkeypatch):
+    text = (REPO / "README.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    monkeypatch.chdir(REPO)
+    names = {}
+    exec(code, names)
+    *verdicts, by_hand = capsys.readouterr().out.splitlines()
+    ratio, p_value = map(float, by_hand.split())
+    (answer,) = [
+        line
+        for line in verdicts
+        if "- ppg against same-zone: one-way latency −32 %" in line
+    ]
+    assert answer.startswith("better")
+    assert ratio == pytest.approx(0.685, abs=0.005)
+    assert p_value < 0.005
+
+
 def test_readme_shows_what_compare_prints(monkeypatch):
     text = (REPO / "README.md").read_text("utf-8")
     shown = r"\$ npl (compare data/recorded/lab-full)\n(.*?)```"
