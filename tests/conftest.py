@@ -21,7 +21,8 @@ from .warm import client, warm
 
 __all__ = ["pytest_xdist_make_scheduler"]
 
-# until the tests run: half of the time of their collection went into looking for garbage
+# looking for garbage takes time, and hypothesis is called back by it: a signal that a test sends to
+# itself would be lost there
 gc.disable()
 
 # The same examples each time: nobody's tests fail by luck. `make fuzz` looks for new ones.
@@ -64,12 +65,6 @@ def pytest_collection_modifyitems(config, items):
         items.sort(
             key=lambda item: rank.get(item.path.relative_to(REPO).as_posix(), len(rank))
         )
-
-
-def pytest_collection_finish():
-    """Collect garbage from now on, but never look through what was imported."""
-    gc.freeze()
-    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -479,8 +479,6 @@ def observe(
     # what splits
     rows = runs.index.to_numpy()
     codes = {name: code[rows] for name, code in source.codes.items()}
-    codes["replicate"] = runs["replicate"].to_numpy()
-    codes["round"] = pd.factorize(runs["round"])[0]
     of_used = {name: code[:used] for name, code in codes.items()}
     differing = [name for name in source.factors if _differ(of_used[name])]
     for name in asked:
@@ -490,17 +488,17 @@ def observe(
             raise NothingToReport(
                 f"{name} does not vary in runs of {metric}; these do: {hint}"
             )
-    split = _splitting(of_used, differing, asked, pooled)
+    split = _splitting(runs[:used], of_used, differing, asked, pooled)
 
     # the conditions
-    number = combined(codes, split, len(rows))
+    number = combined([codes[name] for name in split], len(rows))
     facts = _facts(source, of_used, number[:used], split, differing)
     names = condition_names(facts, split, differing)
     # what was excluded has one where another run of it was used
     place = facts.index.get_indexer(pd.Index(number))
     condition = pd.CategoricalDtype(names, ordered=True)
     runs["condition"] = pd.Categorical.from_codes(place, dtype=condition)
-    runs["part"] = combined(codes, [*split, *pooled], len(rows))
+    runs["part"] = combined([number, *(codes[name] for name in pooled)], len(rows))
     facts.index = pd.Index(names, name="condition", dtype=object)
 
     # what they gave
@@ -616,8 +614,8 @@ def _may_give(
     codes: Codes, ran: npt.NDArray[np.bool_], ok: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.bool_]:
     """Return which runs are of tests that give a metric: only these can fail at giving it."""
-    kind = combined(codes, GIVES, len(ok))
-    like = combined(codes, ["tool", "test"], len(ok))
+    kind = combined([codes[name] for name in GIVES], len(ok))
+    like = combined([codes["tool"], codes["test"]], len(ok))
     # of a test that never ran to its end nobody knows; it counts where its like gives the metric
     return _any(ok, kind) | (~_any(ran, kind) & _any(ok, like))
 
@@ -633,7 +631,11 @@ def _any(
 
 
 def _splitting(
-    codes: Codes, differing: Sequence[str], asked: Sequence[str], pooled: Sequence[str]
+    used: pd.DataFrame,
+    codes: Codes,
+    differing: Sequence[str],
+    asked: Sequence[str],
+    pooled: Sequence[str],
 ) -> list[str]:
     """Return the factors that split: those asked for, then each that adds to those chosen.
 
@@ -642,47 +644,44 @@ def _splitting(
     """
     chosen = list(asked)
     alone = [name for name in pooled if name not in PAIRS]
-    count = len(codes["round"])
-    group = combined(codes, [*asked, *alone], count)
-    cell = combined(codes, ["replicate", "round", *pooled], count)
-    told = {**codes, "group": group, "cell": cell}
+    count = len(used)
+    group = combined([codes[name] for name in (*asked, *alone)], count)
+    cell = numbered(used, ["replicate", "round"])
+    cell = combined([cell, *(codes[name] for name in pooled)], count)
     for name in differing:
         names = [name]
         for pair in ENDS:  # both ends of a path split, or none
             if name in pair:
                 names = [end for end in pair if end in differing]
         names = [end for end in names if end not in (*chosen, *pooled)]
-        if names and _splits(told, names):
+        if not names:
+            continue
+        levels = [codes[end] for end in names]
+        kind = factor(names[0])
+        # without rounds, other hosts are another path
+        other_path = names[0] in HOSTS and used["round"].is_unique
+        # a log that does not say its streams may have others than one that does; but an end of
+        # which nothing is known is no other one
+        known = np.any([level >= 0 for level in levels], axis=0)
+        if names == ["streams"] or (kind.null != "unknown" and kind.always_splits):
+            known[:] = True
+        # what changes between rounds says nothing; two runs of a round are two conditions
+        of_round = combined([group, cell], count)
+        always = kind.always_splits or other_path
+        if (always and _vary(levels, group, known)) or _vary(levels, of_round):
             chosen += names
-            told["group"] = combined(told, ["group", *names], count)
+            group = combined([group, *levels], count)
     return chosen
 
 
-def _splits(codes: Codes, names: list[str]) -> bool:
-    """Return whether runs that the chosen factors do not tell apart have several levels."""
-    kind = factor(names[0])
-    # without rounds, other hosts are another path
-    other_path = names[0] in HOSTS and np.unique(codes["round"]).size == len(
-        codes["round"]
-    )
-    if kind.always_splits or other_path:
-        told = {name: codes[name] for name in ("group", *names)}
-        # a log that does not say its streams may have others than one that does
-        if names != ["streams"] and (kind.null == "unknown" or not kind.always_splits):
-            # an end of which nothing is known is no other one
-            known = np.any([codes[name] >= 0 for name in names], axis=0)
-            told = {name: code[known] for name, code in told.items()}
-        if _vary(told, names, ["group"]):
-            return True
-    # what changes between rounds says nothing; two runs of a round are two conditions
-    return _vary(codes, names, ["group", "cell"])
-
-
-def _vary(codes: Codes, names: list[str], within: list[str]) -> bool:
-    """Return whether some factors vary within groups."""
-    count = len(codes[names[0]])
-    groups = np.max(combined(codes, within, count), initial=0)
-    return bool(np.max(combined(codes, [*within, *names], count), initial=0) > groups)
+def _vary(
+    levels: Sequence[npt.NDArray[np.int64]],
+    group: npt.NDArray[np.int64],
+    known: npt.NDArray[np.bool_] | slice = slice(None),
+) -> bool:
+    """Return whether some factors vary within groups of the runs of which they are known."""
+    both = combined([group, *levels], len(group))
+    return bool(np.unique(both[known]).size > np.unique(group[known]).size)
 
 
 def _differ(code: npt.NDArray[np.int64]) -> bool:

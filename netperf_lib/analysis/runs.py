@@ -163,8 +163,7 @@ class Measurement:
     @cached_property
     def replicate(self) -> pd.Series[int]:
         """The number of each run's deployment, over all experiments."""
-        number = combined(self.codes, UNIT, len(self.runs))
-        return pd.Series(number, self.runs.index)
+        return pd.Series(numbered(self.runs, UNIT), self.runs.index)
 
     @cached_property
     def trial(self) -> pd.Series[str]:
@@ -363,15 +362,14 @@ def _tells_of_a_test(column: pd.Series, test: npt.NDArray[np.int64]) -> bool:
 
 def numbered(table: pd.DataFrame, names: Iterable[str]) -> npt.NDArray[np.int64]:
     """Return the number of the combination of levels of each row, by its first appearance."""
-    codes = {name: pd.factorize(table[name].array)[0] for name in names}
-    return combined(codes, codes, len(table))
+    codes = [pd.factorize(table[name].array)[0] for name in names]
+    return combined(codes, len(table))
 
 
-def combined(codes: Codes, names: Iterable[str], rows: int) -> npt.NDArray[np.int64]:
-    """Return the number of the combination of levels of each row, by its first appearance."""
+def combined(codes: Iterable[npt.NDArray[np.int64]], rows: int) -> npt.NDArray[np.int64]:
+    """Return the number of the combination of codes of each row, by its first appearance."""
     total = np.zeros(rows, np.int64)
-    for name in names:
-        code = codes[name]
+    for code in codes:
         # numbered anew at each step, so that the product does not grow
         total = pd.factorize(total * (np.max(code, initial=0) + 2) + code)[0]
     return total.astype(np.int64)

@@ -227,3 +227,10 @@ def test_experiments_by_name_or_below_each_other_are_measurements():
         rows = levels(obs).query("placement == 'cross-zone'").set_index("measurement")
         medians = rows["median"].round(1).to_dict()
         assert medians == {"before": 57.0, "after": 65.8}
+
+
+@pytest.mark.parametrize("label", "group cell part replicate state value".split())
+def test_a_label_may_be_called_as_a_column_of_the_library(label):
+    obs = observe(made.runs({"a": 1.0, "b": 2.0}, 8, by=label), US)
+    assert obs.by == (label,)
+    assert list(obs.facts[label]) == ["a", "b"]
