@@ -198,7 +198,8 @@ class Observations:
     @cached_property
     def hosts(self) -> Mapping[str, set[str]]:
         """The hosts between which each condition was measured."""
-        ends = self.runs.melt("condition", [*HOSTS], value_name="host").dropna()
+        runs = self.runs[["condition", *HOSTS]]
+        ends = runs.melt("condition", value_name="host").dropna()
         by_condition = ends.astype({"host": str}).groupby("condition", observed=True)
         hosts = by_condition["host"].agg(set)
         return {str(name): there for name, there in hosts.items()}
@@ -820,8 +821,9 @@ def levels(
         A row for each condition, with its name as the index: its levels, ``metric``, ``unit`` (of
         the stored numbers), ``n``, ``median``, ``low``, ``high``, ``smallest``, ``largest``,
         ``confidence`` (the actual one of the interval), ``failed``, ``missing``. A single
-        observation has no interval. What the data are, where they are no measurement of a network,
-        is the name of the columns: the first words that are shown.
+        observation has no interval. A label that has the name of a figure gets the ending
+        ``_label``. What the data are, where they are no measurement of a network, is the name of
+        the columns: the first words that are shown.
 
     Raises
     ------
@@ -835,12 +837,16 @@ def levels(
     {12}
     """
     obs = observe(data, metric, by, where=where)
-    about = obs.conditions.assign(metric=obs.metric, unit=obs.unit)
-    table = about.join(obs.levels)
+    figures = obs.levels.copy()
+    figures.insert(0, "metric", obs.metric)
+    figures.insert(1, "unit", obs.unit)
     conditions = obs.table["condition"].astype(object)
     for state in ("failed", "missing"):
         count = (obs.table["state"] == state).groupby(conditions).sum()
-        table[state] = count.reindex(obs.names, fill_value=0)
+        figures[state] = count.reindex(obs.names, fill_value=0)
+    same = obs.conditions.columns.intersection(figures.columns)
+    about = obs.conditions.rename(columns=dict(zip(same, same + "_label", strict=True)))
+    table = about.join(figures)
     notice = obs.origin.notice
     return table.rename_axis(columns=shortened(notice) if notice else None)
 

@@ -229,8 +229,16 @@ def test_experiments_by_name_or_below_each_other_are_measurements():
         assert medians == {"before": 57.0, "after": 65.8}
 
 
-@pytest.mark.parametrize("label", "group cell part replicate state value".split())
+NAMES = "group cell part replicate state value host n median failed metric".split()
+
+
+@pytest.mark.parametrize("label", NAMES)
 def test_a_label_may_be_called_as_a_column_of_the_library(label):
-    obs = observe(made.runs({"a": 1.0, "b": 2.0}, 8, by=label), US)
+    runs = made.runs({"a": 1.0, "b": 2.0}, 8, by=label)
+    obs = observe(runs, US)
     assert obs.by == (label,)
     assert list(obs.facts[label]) == ["a", "b"]
+    table = levels(obs)
+    assert list(table.iloc[:, 0]) == ["a", "b"]
+    assert list(table["n"]) == [8, 8]
+    assert len(npl.compare(runs, by=label, metric=US)) == 1
