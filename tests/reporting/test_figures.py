@@ -45,18 +45,24 @@ def gallery():
     scope="module",
     params=["gallery", pytest.param("notebooks", marks=pytest.mark.slow)],
 )
-def figures(request, gallery):
+def shown(request, gallery):
     """The figures of the gallery, or those of a page of each notebook."""
     found = gallery
     if request.param == "notebooks":
         with mpl.rc_context(STYLE):  # as the kernels of a report have it
             found = drawn_by_notebooks()
     assert found
-    for figure in found.values():
+    return found
+
+
+@pytest.fixture
+def figures(shown):
+    """The same, drawn: another test may have written them as SVG, which moves their texts."""
+    for figure in shown.values():
         FigureCanvasAgg(figure)
         figure.canvas.draw()
     plt.close("all")
-    return found
+    return shown
 
 
 def drawn_by_notebooks():
