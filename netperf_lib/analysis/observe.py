@@ -667,9 +667,9 @@ def _splitting(
         if names == ["streams"] or (kind.null != "unknown" and kind.always_splits):
             known[:] = True
         # what changes between rounds says nothing; two runs of a round are two conditions
-        of_round = combined([group, cell], count)
         always = kind.always_splits or other_path
-        if (always and _vary(levels, group, known)) or _vary(levels, of_round):
+        apart = always and _vary(levels, group, known)
+        if apart or _vary(levels, combined([group, cell], count)):
             chosen += names
             group = combined([group, *levels], count)
     return chosen

@@ -154,7 +154,7 @@ class Measurement:
 
     @cached_property
     def levels(self) -> Mapping[str, list[Any]]:
-        """The level of every factor that has this number; that of −1, the last, is null."""
+        """The levels of every factor by the numbers of `codes`; null is the last, that of −1."""
         return {
             name: [*map(plain, found), None]
             for name, (_, found) in self._numbered.items()
