@@ -133,7 +133,7 @@ def test_a_table_of_an_older_version_loads_with_null_columns(store):
     ],
 )
 def test_the_version_of_the_readers_follows_their_source(name, monkeypatch, tmp_path):
-    before = ingest_module.reader_version.__wrapped__()
+    before = ingest_module.reader_version()
     copy = Path(shutil.copytree(ingest_module.PACKAGE_FOLDER, tmp_path / "copy"))
     monkeypatch.setattr(ingest_module, "PACKAGE_FOLDER", copy)
     assert ingest_module.reader_version.__wrapped__() == before
