@@ -2,12 +2,14 @@
 
 import contextlib
 import gc
+import shlex
 import shutil
 import signal
 import sys
 import tempfile
 from pathlib import Path
 
+import execnet
 import hypothesis
 import pytest
 from ipykernel import kernelspec
@@ -48,6 +50,7 @@ IMPORTED = """
 import ipykernel.kernelapp, ipykernel.kernelspec, matplotlib.pyplot
 import matplotlib_inline.backend_inline
 import nbclient, pandas, papermill, pyarrow.dataset, pyarrow.parquet, seaborn
+import netperf_lib.hosts.azure, netperf_lib.measure.collector
 import netperf_lib as npl
 npl.ask, npl.compare, npl.load, npl.plots, npl.report, npl.summary
 # as in a kernel, which was not there when pandas was imported
@@ -109,12 +112,17 @@ def _warm_python():
 PYTHON = pytest.StashKey[str]()
 
 
+def pytest_xdist_setupnodes(config, specs):
+    """Several workers share the Python that starts warm, and start so themselves."""
+    stack = contextlib.ExitStack()
+    config.add_cleanup(stack.close)
+    program = stack.enter_context(_warm_python())
+    config.stash[PYTHON] = program
+    specs[:] = [execnet.XSpec(f"{spec}//python={shlex.quote(program)}") for spec in specs]
+
+
 def pytest_configure_node(node):
-    """Of several workers all share the Python that starts warm: its imports cost seconds."""
-    if PYTHON not in node.config.stash:
-        stack = contextlib.ExitStack()
-        node.config.add_cleanup(stack.close)
-        node.config.stash[PYTHON] = stack.enter_context(_warm_python())
+    """Each worker knows where that Python is."""
     node.workerinput["python"] = node.config.stash[PYTHON]
 
 

@@ -30,13 +30,14 @@ CLIENT = """#!/bin/sh
 '''exec' "{python}" -IS "$0" "$@" # a path of Python may hold a space
 ' '''
 import posix, sys, _signal as signal, _socket as socket
-words = [*{words!r}, *sys.argv[1:]]
+given = sys.argv[2:] if sys.argv[1:2] == ["-u"] else sys.argv[1:]
+words = [*{words!r}, *given]
 server = socket.socket(socket.AF_UNIX)
 if words[:1] not in (["-m"], ["-c"]) or server.connect_ex({address!r}):
     posix.execv({real!r}, [{real!r}, *sys.argv[1:]])
 variables = [name + b"=" + value for name, value in posix.environ.items()]
-given = [str(len(words)).encode(), *(w.encode(errors="surrogateescape") for w in words)]
-request = b"\\0".join([*given, posix.getcwdb(), *variables])
+arguments = [w.encode(errors="surrogateescape") for w in words]
+request = b"\\0".join([str(len(words)).encode(), *arguments, posix.getcwdb(), *variables])
 files = b"".join(n.to_bytes(4, sys.byteorder) for n in range(3))
 rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)]
 server.sendmsg([len(request).to_bytes(4, "big")], rights)
