@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-import scipy
+from scipy import special
 
 from ..errors import StatsError
 from ..metrics import MARGIN, format_value
@@ -25,6 +25,8 @@ MAX_CHANGES = 8
 """Changes that are told of one series."""
 FAR = 4.0
 """Standard deviations from its level beyond which a period counts no more than this."""
+NORMAL_QUARTILE = 0.6744897501960817
+"""Standard deviations within which half of normal noise is."""
 TINY = 1e-12
 """Keeps what is divided by above zero."""
 
@@ -172,7 +174,7 @@ def _fit(log: Floats, base: Floats, arcs: list[tuple[int, int]]) -> _Fit:
     for _ in range(4):
         coefficients = np.linalg.lstsq(design, drawn, rcond=None)[0]
         left = log - design @ coefficients
-        far = FAR * scipy.stats.median_abs_deviation(left, scale="normal") + TINY
+        far = FAR * _spread(left) + TINY
         noise = np.clip(left, -far, far)
         drawn = log - left + noise
     r = noise[1:] @ noise[:-1] / max(float(noise @ noise), TINY)
@@ -180,6 +182,11 @@ def _fit(log: Floats, base: Floats, arcs: list[tuple[int, int]]) -> _Fit:
     # a fit has taken away as much of it as it has numbers for n
     correlation = float(np.clip((n * r + numbers) / (n - numbers), 0, 0.95))
     return _Fit(arcs, design, coefficients, noise, correlation)
+
+
+def _spread(left: Floats) -> float:
+    """Return the standard deviation of normal noise, from its median absolute deviation."""
+    return float(np.median(np.abs(left - np.median(left)))) / NORMAL_QUARTILE
 
 
 def _search(log: Floats, base: Floats, shortest: int, longest: int, alpha: float) -> _Fit:
@@ -223,7 +230,7 @@ def _p_value(fit: _Fit) -> float:
     freedom = new.size - coefficients.size - 1
     variance = left @ left / freedom * np.linalg.pinv(columns.T @ columns)[-1, -1]
     size = abs(coefficients[-1]) / math.sqrt(max(float(variance), TINY**2))
-    return float(2 * scipy.stats.t.sf(size, freedom))
+    return float(2 * special.stdtr(freedom, -size))
 
 
 def _criterion(fit: _Fit) -> float:
