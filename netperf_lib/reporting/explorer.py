@@ -93,7 +93,7 @@ def explore(experiment: Readable) -> Explorer:
 
     Examples
     --------
-    >>> page = explore("data/recorded/lab-full")
+    >>> page = explore("data/recorded/zones")
     >>> len(page.page) < 5_000_000
     True
     """
