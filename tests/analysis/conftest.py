@@ -9,3 +9,9 @@ import netperf_lib as npl
 def exp():
     """The recorded experiment, read once: nobody changes its tables."""
     return npl.read(npl.recorded())
+
+
+@pytest.fixture(scope="session")
+def compared(exp):
+    """Its declared comparisons, judged once."""
+    return npl.compare(exp)

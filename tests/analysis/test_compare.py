@@ -31,8 +31,8 @@ def planted(rounds=12, far=1.0):
     return made.runs(levels, rounds, by=["placement", "accelerated"], noise=0.02)
 
 
-def test_a_comparison_names_its_factor(exp):
-    declared = {c.factor for c in npl.compare(exp)}
+def test_a_comparison_names_its_factor(exp, compared):
+    declared = {c.factor for c in compared}
     assert {"placement", "accelerated", "tcp_buffer_bytes"} <= declared
     by = npl.compare(exp, metric="throughput_bps", by="streams")
     assert {c.factor for c in by} == {"streams"}
@@ -52,10 +52,12 @@ def test_conditions_that_differ_in_something_else_are_not_compared():
     assert {*family.verdicts} == {"exploratory"}
 
 
-def test_what_was_declared_has_the_verdict_of_the_report_in_both_directions(exp):
+def test_what_was_declared_has_the_verdict_of_the_report_in_both_directions(
+    exp, compared
+):
     opposite = {"better": "worse", "worse": "better"}
     report = {}
-    for c in npl.compare(exp):
+    for c in compared:
         report[c.metric, *c.medians] = str(c.verdict)
         report[c.metric, *c.medians[::-1]] = opposite.get(str(c.verdict), str(c.verdict))
     family = npl.compare(exp, metric=US, by="placement")
@@ -103,7 +105,7 @@ def test_an_answer_shows_itself(exp):
 
 PLOTTED = {
     "over_time": (RECORDED.with_name("day"),),
-    "limits": (None,),
+    "limits": (RECORDED,),
     "forest": (None,),
 }
 """What a plot is drawn of, where it is not the latency of the experiment that comes with the
@@ -113,17 +115,17 @@ DRAWN = [n for n in npl.plots.__all__ if n[0].islower() and n not in HELPERS]
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_every_plot_returns_axes_that_show_themselves_and_composes(exp, name):
-    data, *metric = PLOTTED.get(name, (None, US))
+def test_every_plot_returns_axes_that_show_themselves_and_composes(exp, compared, name):
+    data, *metric = PLOTTED.get(name, (exp, US))
     plot = getattr(npl.plots, name)
-    alone = plot(data or exp, *metric)
+    alone = plot(data or compared, *metric)
     assert isinstance(alone, npl.plots.Chart)
     shown, told = alone._repr_mimebundle_()
     assert "<svg" in shown["image/svg+xml"]
     assert told["image/svg+xml"]["alt"]
     assert alone.get_title(loc="left") or alone.texts
     _, grid = plt.subplots(1, 2)
-    assert plot(data or exp, *metric, ax=grid[1]) is grid[1]
+    assert plot(data or compared, *metric, ax=grid[1]) is grid[1]
     assert grid[1].has_data()
     assert not grid[0].has_data()
     takes = set(inspect.signature(plot).parameters)
@@ -154,8 +156,10 @@ def test_hue_groups_as_in_seaborn_and_a_panel_has_few_lines(exp):
     assert sum(map(len, every)) == 13
 
 
-def test_a_filter_leaves_out_what_has_no_runs_and_keeps_what_has_all_of_them(exp):
-    every = {c.words for c in npl.compare(exp)}
+def test_a_filter_leaves_out_what_has_no_runs_and_keeps_what_has_all_of_them(
+    exp, compared
+):
+    every = {c.words for c in compared}
     some = npl.compare(exp, where={"streams": "1"})
     assert "1 contrast left out: no runs with streams=1 on both sides" in some.warnings
     assert len(some) == 9
@@ -169,7 +173,7 @@ def test_a_filter_leaves_out_what_has_no_runs_and_keeps_what_has_all_of_them(exp
 def test_an_answer_says_that_rounds_were_planned_only_where_they_were(exp):
     planned = "measured once in every planned round"
     assert planned in npl.ask(exp, "placement").words
-    by_hand = pd.DataFrame(exp.runs.to_dict("records"))
+    by_hand = pd.DataFrame(exp.runs.to_dict("list"))
     assert planned not in npl.ask(by_hand, "placement").words
 
 
@@ -182,7 +186,9 @@ def test_an_answer_says_that_rounds_were_planned_only_where_they_were(exp):
             "throughput_bps",
             "during",
         ),  # five footnotes, what limits both sides
-        ("paths", "throughput_bps", "tcp_buffer_bytes"),
+        pytest.param(
+            "paths", "throughput_bps", "tcp_buffer_bytes", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_levels_and_comparisons_of_a_factor_fit_on_80_columns(name, metric, by):

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import default_rng
 
@@ -65,6 +65,7 @@ def test_the_order_of_the_rows_changes_nothing():
     runs = table(rounds=8)
     expected = compare(runs).to_dict()
 
+    @settings(max_examples=4)
     @given(st.permutations(range(len(runs))))
     def check(order):
         assert compare(runs.iloc[order]).to_dict() == expected

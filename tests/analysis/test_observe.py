@@ -21,7 +21,7 @@ US, BPS = "latency_oneway_us", "throughput_bps"
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=12)
+@settings(max_examples=6)
 def test_no_row_holds_two_runs_of_one_round_unless_pool_says_so(seed):
     rng = np.random.default_rng(seed)
     runs, names = made.design(rng, gaps=0.05)

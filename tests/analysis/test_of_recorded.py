@@ -2,6 +2,7 @@
 it; a condition, a warning and a sentence are true of the runs at hand."""
 
 from dataclasses import replace
+from itertools import product
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -33,12 +34,23 @@ def loaded(exp):
 
 
 def written(exp):
-    return pd.DataFrame(exp.runs.to_dict("records"))
+    return pd.DataFrame(exp.runs.to_dict("list"))
 
 
-@pytest.mark.parametrize("table", [lambda exp: exp.runs, filtered, loaded, written])
+TABLES = [lambda exp: exp.runs, filtered, loaded, written]
+OPTIONS = [{}, {"margin": 0.2}, {"metric": "throughput_bps", "by": "streams"}]
+
+
 @pytest.mark.parametrize(
-    "options", [{}, {"margin": 0.2}, {"metric": "throughput_bps", "by": "streams"}]
+    ("table", "options"),
+    [
+        *((table, OPTIONS[0]) for table in TABLES),
+        *((TABLES[0], options) for options in OPTIONS[1:]),
+        *(
+            pytest.param(*both, marks=pytest.mark.slow)
+            for both in product(TABLES[1:], OPTIONS[1:])
+        ),
+    ],
 )
 def test_runs_of_a_declared_experiment_get_no_verdicts(exp, table, options):
     family = npl.compare(table(exp), **options)
@@ -124,8 +136,8 @@ def test_a_comparison_counts_the_warned_runs_of_both_sides(exp):
     assert f"12 of 12 runs of ppg carry a warning, such as “{BUSY}”" in c.warnings
 
 
-def test_a_comparison_without_warned_runs_says_nothing(exp):
-    quiet = [c for c in npl.compare(exp) if c.metric.startswith("latency")]
+def test_a_comparison_without_warned_runs_says_nothing(compared):
+    quiet = [c for c in compared if c.metric.startswith("latency")]
     assert quiet
     assert not any("carry a warning" in w for c in quiet for w in c.warnings)
 

@@ -130,11 +130,11 @@ def power(name, rounds, effect, count, seed=1):
 
 @pytest.mark.parametrize("name", SERIES)
 def test_power_is_near_the_best_test_of_each_series(name):
-    ours, *others = power(name, 10, 0.2, 100).values()
+    ours, *others = power(name, 10, 0.2, 60).values()
     assert ours >= max(others) - 10
 
 
 @pytest.mark.parametrize("rounds", [10, 20])
 def test_frequent_slow_runs_cost_less_power_than_a_signed_rank(rounds):
-    found = power("made: 15 % of runs slow", rounds, 0.5, 100)
+    found = power("made: 15 % of runs slow", rounds, 0.5, 60)
     assert found["this library"] >= found["signed rank"] + 15
