@@ -441,6 +441,7 @@ def test_a_killed_host_ends_the_lab(caller, tmp_path):
     assert gone(mark, namespaces, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_ending_the_foreground_lab_takes_everything_along(caller, tmp_path, number):
     process, _, mark, namespaces = caller

@@ -141,6 +141,7 @@ def test_an_ordinary_user_can_run_it():
     assert left == "[]"
 
 
+@pytest.mark.slow
 @needs_root
 def test_root_with_a_locked_password_can_log_in():
     locked = """sed 's/^root:[^:]*:/root:!:/' /etc/shadow > /mnt/shadow; chmod 600 /mnt/shadow
@@ -158,29 +159,45 @@ def test_root_with_a_locked_password_can_log_in():
             "",
             r"network devices here \(No such file.*: run 'sudo modprobe tun; sudo chmod",
         ),
-        (f"{somebody()}\n{tun('600')}", AS_SOMEBODY, r"devices.*\(Permission denied\)"),
+        pytest.param(
+            f"{somebody()}\n{tun('600')}",
+            AS_SOMEBODY,
+            r"devices.*\(Permission denied\)",
+            marks=pytest.mark.slow,
+        ),
         (
             "mount --bind /dev/null $(command -v sshd)",
             "",
             "needs sshd.*apt-get install openssh-server'",
         ),
-        (
+        pytest.param(
             "mount --bind /dev/null $(command -v ssh-keygen)",
             "",
             "needs ssh-keygen.*openssh-client'",
+            marks=pytest.mark.slow,
         ),
-        ("mount --bind /dev/null $(command -v tc)", "", "needs tc.*iproute2'"),
+        pytest.param(
+            "mount --bind /dev/null $(command -v tc)",
+            "",
+            "needs tc.*iproute2'",
+            marks=pytest.mark.slow,
+        ),
         (
             "",
             "setpriv --bounding-set=-sys_admin",
             "may not create network namespaces.*a container with '--privileged'",
         ),
-        ("", f"{AS_SOMEBODY}", "user id 4321 has no entry in /etc/passwd"),
+        pytest.param(
+            "",
+            AS_SOMEBODY,
+            "user id 4321 has no entry in /etc/passwd",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             "",
             "unshare -Ur sh -c 'echo 0 > /proc/sys/user/max_net_namespaces; exec \"$@\"' sh",
             "max_net_namespaces",
-            marks=needs_users,
+            marks=[needs_users, pytest.mark.slow],
         ),
     ],
 )

@@ -627,7 +627,9 @@ def test_killed_at_any_moment_it_goes_on_and_leaves_nothing(
     assert buffers(deployment) == before
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)]
+)
 def test_terminated_it_puts_settings_back_itself(deployment, store, lab_folder, number):
     before = buffers(deployment)
     declare(

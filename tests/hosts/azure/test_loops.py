@@ -119,12 +119,27 @@ def fail(az, when, name, index, times):
     setattr(az, when, hook)
 
 
+TELLING = [
+    ("before", "429"),
+    ("before", "nothing"),
+    ("after", "404 group"),
+    ("after", "500"),
+    ("after", "reset"),
+    ("after", "out of memory"),
+]
+"""Faults of each kind: az repeats it, az prints nothing, the cloud did it all the same."""
+
+
 @pytest.mark.parametrize(
-    ("times", "step"),
-    [(3, 13), *(pytest.param(times, 1, marks=pytest.mark.slow) for times in (1, 3))],
+    ("when", "name", "times", "step"),
+    [
+        *((*fault, 3, 13) for fault in TELLING),
+        *(
+            pytest.param(when, name, times, 1, marks=pytest.mark.slow)
+            for when, name, times in product(WAYS, [*PRINTED, *ANSWERS], (1, 3))
+        ),
+    ],
 )
-@pytest.mark.parametrize("name", [*PRINTED, *ANSWERS])
-@pytest.mark.parametrize("when", WAYS)
 def test_a_fault_at_every_command(az, cloud, tmp_path, when, name, times, step):
     declared = experiment("a b ppg")
     for index in range(0, 1000, step):
