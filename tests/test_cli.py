@@ -93,7 +93,7 @@ def test_doctor_finds_the_az_that_would_be_run(tmp_path, monkeypatch):
 def test_a_verb_stays_a_function_whatever_was_imported_before():
     code = (
         "import netperf_lib.experiment.schedule, netperf_lib.reporting.blocks as s, "
-        "netperf_lib as npl; npl.doctor(); assert callable(npl.plan) and callable(npl.report)"
+        "netperf_lib as npl; assert all(map(callable, (npl.doctor, npl.plan, npl.report)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -252,15 +252,25 @@ def test_show_says_what_is_in_an_experiment():
     assert one["factors"]["placement"] == "ppg, same-zone, cross-zone, cross-region"
 
 
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    """What a comparison prints on 80 columns, and its table."""
+    file = tmp_path_factory.mktemp("compared") / "out.csv"
+    return shown("compare", RECORDED, "--csv", file, COLUMNS="80"), pd.read_csv(file)
+
+
+def test_what_is_compared_by_rule_says_first_that_it_is_no_measurement(compared):
+    assert compared[0].startswith("Emulated hosts: network namespaces")
+
+
 @pytest.mark.parametrize(
     "words",
     [
-        ["compare", RECORDED],
         ["compare", RECORDED, "--by", "placement", "--metric", "latency_oneway_us"],
         ["compare", RECORDED, RECORDED.with_name("paths")],
         ["limits", RECORDED],
     ],
-    ids=["by rule", "by", "two", "limits"],
+    ids=["by", "two", "limits"],
 )
 def test_what_is_no_measurement_says_so_first(words):
     assert shown(*words).startswith("Emulated hosts: network namespaces")
@@ -286,11 +296,9 @@ def test_a_folder_of_experiments_names_them():
     assert named in str(done.exception)
 
 
-def test_a_table_is_as_wide_as_the_terminal():
-    lines = {
-        n: shown("compare", RECORDED, COLUMNS=str(n)).splitlines() for n in (80, 160)
-    }
-    narrow, wide = (max(map(len, printed)) for printed in lines.values())
+def test_a_table_is_as_wide_as_the_terminal(compared):
+    printed = compared[0], shown("compare", RECORDED, COLUMNS="160")
+    narrow, wide = (max(map(len, lines.splitlines())) for lines in printed)
     assert narrow <= 80 < wide <= 160
 
 
@@ -318,10 +326,8 @@ def test_a_margin_is_a_percentage():
     assert "write a share above 0 and below 1" in str(done.exception)
 
 
-def test_verdicts_can_be_written_as_csv(tmp_path):
-    shown("compare", RECORDED, "--csv", tmp_path / "out.csv")
-    table = pd.read_csv(tmp_path / "out.csv")
-    assert list(table["verdict"]).count("equivalent") == 3
+def test_verdicts_can_be_written_as_csv(compared):
+    assert list(compared[1]["verdict"]).count("equivalent") == 3
 
 
 def test_what_is_shown_can_be_written_as_csv(tmp_path):

@@ -81,7 +81,7 @@ def least_changed(run, log):
     return min(every, key=len) if every else {"a run that was none": (None, None)}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.sampled_from(LOGS), st.floats(0, 1))
 def test_any_prefix(log, share):
     data = content(log)
@@ -94,7 +94,7 @@ def test_any_prefix(log, share):
         assert set(wrong) <= {"out_of_order_count"}, wrong
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     st.sampled_from(LOGS),
     st.floats(0, 1, exclude_max=True),
@@ -145,7 +145,7 @@ def figures(runs):
     )
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.sampled_from([LOGS, LATENCY]).flatmap(
         lambda logs: st.tuples(*2 * [st.sampled_from(logs)])
@@ -174,7 +174,7 @@ KEYS = (
 ).split()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.floats() | st.text(max_size=5),

@@ -33,7 +33,7 @@ def assert_nothing_new(found, log, *, ignored=(), slack=0):
             )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.sampled_from([p for p in LOGS if ("torn", p.name) not in UNTOLD]), st.floats(0, 1)
 )
@@ -42,7 +42,7 @@ def test_any_prefix(log, share):
     assert_nothing_new(read(data[: int(share * len(data))]), log)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.sampled_from(SMALL), st.floats(0, 1, exclude_max=True), st.integers(0, 255))
 def test_any_flipped_byte(log, share, byte):
     data = content(log)
@@ -55,7 +55,7 @@ def test_any_flipped_byte(log, share, byte):
     assert_nothing_new(read(data[:place] + bytes([byte]) + data[place + 1 :]), log)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.text(
         alphabet="sockperf: =>-\n0123456789.qtcp_lat:bw{<ntttcps/%PROTOCOL ", max_size=300
