@@ -104,11 +104,10 @@ def _of_runs(c: Comparison, obs: Observations) -> list[str]:
     """Warn of a side that lost datagrams, and count the runs that carry a warning."""
     lost, counted = [], []
     for name, condition in zip(c.names, c.question.conditions, strict=False):
-        share = lost_share(obs, condition)
-        if obs.unit == "bps" and share > NOTICEABLE:
+        if obs.unit == "bps" and (share := lost_share(obs, condition)) > NOTICEABLE:
             lost.append(f"{name} lost {format_value(share, 'ratio')} of its datagrams")
         rows = obs.runs["condition"] == condition
-        words = warned(obs.runs.loc[rows, ["warnings"]], name)
+        words = warned(obs.runs[["warnings"]][rows], name)
         if words:
             counted.append(words)
     return lost + counted
