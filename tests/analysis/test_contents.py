@@ -47,11 +47,13 @@ def test_several_experiments_have_a_line_for_each_experiment_and_pages_of_those_
 
 def part_of_a_measurement(folder, runs):
     """Leave the first runs of the recorded experiment, as an interruption does."""
-    others = shutil.ignore_patterns("tables")
-    shutil.copytree(RECORDED / "lab-full", folder, ignore=others)
-    for run in sorted(folder.joinpath("raw").iterdir())[runs:]:
-        shutil.rmtree(run)
-    return folder
+    whole = RECORDED / "lab-full"
+    later = sorted(run.name for run in (whole / "raw").iterdir())[runs:]
+
+    def others(place, names):
+        return later if place == str(whole / "raw") else {"tables"} & {*names}
+
+    return shutil.copytree(whole, folder, ignore=others)
 
 
 def without_rounds(folder):

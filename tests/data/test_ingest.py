@@ -148,11 +148,11 @@ def test_a_killed_ingest_is_gone_on_with(expected, fresh):
     same(expected, fresh)
 
 
-def test_two_ingests_at_once_write_the_same_bytes(fresh, tmp_path):
+def test_two_ingests_at_once_write_the_same_bytes(fresh, tmp_path, python):
     alone = Path(shutil.copytree(fresh, tmp_path / "alone"))
     npl.ingest(f"{alone}/*")
     code = f"import netperf_lib as npl; print(npl.ingest({str(fresh / '*')!r}))"
-    command = [sys.executable, "-c", code]
+    command = [python, "-c", code]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
     read = [int(p.communicate(timeout=360)[0]) for p in processes]
     assert RUNS <= sum(read) <= 2 * RUNS  # the later one finds parts already written

@@ -6,7 +6,6 @@ import math
 import os
 import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
 import tracemalloc
@@ -233,7 +232,7 @@ def test_what_may_not_be_read_in_a_folder_is_told_and_the_rest_is_read():
     assert matched == ([], [listed])
 
 
-def test_a_folder_a_pattern_and_the_standard_input_are_logs(tmp_path):
+def test_a_folder_a_pattern_and_the_standard_input_are_logs(tmp_path, python):
     (tmp_path / "deep").mkdir()
     shutil.copy(LOGS / "qperf" / "gen-v.txt", tmp_path / "b.txt")
     shutil.copy(
@@ -247,7 +246,7 @@ def test_a_folder_a_pattern_and_the_standard_input_are_logs(tmp_path):
     assert "Is a directory" in parse_files([tmp_path / "empty"])[1][0]
     with (tmp_path / "b.txt").open("rb") as log:
         done = subprocess.run(
-            [sys.executable, "-m", "netperf_lib", "parse", "-", "--json"],
+            [python, "-m", "netperf_lib", "parse", "-", "--json"],
             stdin=log,
             capture_output=True,
             check=True,
