@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import netperf_lib as npl
@@ -86,6 +86,7 @@ SAMPLED = (
 COLUMNS |= {f"limit_{name}_ratio": SHARES for name in SAMPLED}
 
 
+@settings(max_examples=6)
 @given(st.lists(st.fixed_dictionaries(COLUMNS), min_size=1, max_size=5))
 def test_any_evidence_has_an_answer(rows):
     found = causes(pd.DataFrame(rows))

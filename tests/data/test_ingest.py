@@ -70,6 +70,7 @@ class InTurn(Executor):
             yield self.executor.submit(function, *task).result()
 
 
+@pytest.mark.slow
 def test_after_a_killed_worker_the_same_call_goes_on(expected, fresh):
     def kill(done, total):
         for child in multiprocessing.active_children():

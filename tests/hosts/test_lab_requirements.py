@@ -25,6 +25,7 @@ try:
     print("it can run")
 except LabError as error:
     print(error)
+    raise SystemExit
 """
 LAB = """
 import os, subprocess
@@ -117,13 +118,12 @@ AS_SOMEBODY = "setpriv --reuid 4321 --regid 4321 --clear-groups"
 
 @needs_root
 def test_an_ordinary_user_can_run_it():
-    said = said_where(f"{somebody()}\n{tun('666')}", CHECK, user=AS_SOMEBODY)
-    if "namespaces" in said:
-        pytest.skip(said)
-    assert said == "it can run\n"
-    who, proofs, buffer, udp, left = said_where(
-        f"{somebody()}\n{tun('666')}", LAB, user=AS_SOMEBODY
-    ).splitlines()
+    situation = f"{somebody()}\n{tun('666')}"
+    checked, *said = said_where(situation, CHECK + LAB, user=AS_SOMEBODY).splitlines()
+    if "namespaces" in checked:
+        pytest.skip(checked)
+    assert checked == "it can run"
+    who, proofs, buffer, udp, left = said
     assert (
         who
         == "4321 ['region', '4321', 'eth0', 'lo', '4096', '16384', '2621440', '/mnt/python/lib']"

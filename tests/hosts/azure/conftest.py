@@ -94,7 +94,11 @@ def cloud(clock, request):
     return made
 
 
-SEEDS = pytest.mark.parametrize("cloud", [1, 2, 3], indirect=True)
+SEEDS = pytest.mark.parametrize(
+    "cloud",
+    [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))],
+    indirect=True,
+)
 
 
 @pytest.fixture
