@@ -11,6 +11,7 @@ import yaml
 import netperf_lib as npl
 from netperf_lib.analysis.runs import measurement
 from netperf_lib.data.tables import SCHEMAS
+from netperf_lib.metrics import METRICS
 
 NOTICE = (
     "Made-up numbers for a test. No host was measured; nothing here says anything about a "
@@ -24,7 +25,7 @@ def recorded():
     return npl.read(npl.recorded())
 
 
-def experiment(root, *, rounds=12, seed=7, name="lab"):
+def experiment(root, *, rounds=12, seed=7, name="lab", metrics=METRICS):
     """Write the tables of an experiment; return its folder."""
     store = Path(root, name)
     store.mkdir(parents=True)
@@ -40,6 +41,7 @@ def experiment(root, *, rounds=12, seed=7, name="lab"):
         .assign(experiment=name, notice=NOTICE)
     )
     runs["warnings"] = [[]] * len(runs)
+    runs[[name for name in exp.metrics if name not in metrics]] = np.nan
     figures = [column for column in runs if column.endswith(("_us", "_bps"))]
     noise = np.random.default_rng(seed).normal(0, 0.02, (len(runs), 1))
     runs[figures] = runs[figures].astype(float) * np.exp(noise)

@@ -16,6 +16,7 @@ from netperf_lib.analysis.contents import Page, pages_of_several
 from netperf_lib.analysis.lead import opening
 from netperf_lib.data.layout import experiment_folders
 from netperf_lib.errors import ReportError, UsageError
+from netperf_lib.metrics import HEADLINES
 from netperf_lib.reporting.execute import (
     Job,
     Notebooks,
@@ -28,6 +29,8 @@ from netperf_lib.reporting.execute import (
 from ..sshd import wait_until
 from . import made
 
+FEW = (*HEADLINES, "rtt_loaded_us")
+"""Metrics of the experiments here: an explorer of all takes seconds."""
 NOTHING = (
     "from netperf_lib.errors import NothingToReport\nraise NothingToReport('one VM size')"
 )
@@ -35,7 +38,7 @@ NOTHING = (
 
 @pytest.fixture(scope="module")
 def experiment(tmp_path_factory):
-    return made.experiment(tmp_path_factory.mktemp("{results}"))
+    return made.experiment(tmp_path_factory.mktemp("{results}"), metrics=FEW)
 
 
 def notebook(folder, *sources, name="mine"):
@@ -224,7 +227,7 @@ def test_parameters_go_to_the_notebooks_that_have_them(experiment, tmp_path):
 def test_page_one_says_what_changed_since_the_last_time(tmp_path, monkeypatch):
     """`npl run --anew` sets the measurement before aside, under its name and time."""
     for number, name in enumerate(("lab-20261106T050000", "lab-20261113T050000", "lab")):
-        folder = made.experiment(tmp_path, rounds=6, seed=number, name=name)
+        folder = made.experiment(tmp_path, rounds=6, seed=number, name=name, metrics=FEW)
     (pdf,) = npl.report(folder, ["summary"])
     changed = npl.compare(tmp_path / "lab-20261113T050000", folder).summary
     first = " ".join(pypdf.PdfReader(pdf).pages[0].extract_text().split())
@@ -239,7 +242,7 @@ def test_page_one_says_what_changed_since_the_last_time(tmp_path, monkeypatch):
 def test_a_pattern_shows_each_experiment_over_its_measurements(tmp_path, monkeypatch):
     names = ("lab", "lab-20261120T090100", "other")
     for number, name in enumerate(names):
-        made.experiment(tmp_path, rounds=4, seed=number, name=name)
+        made.experiment(tmp_path, rounds=4, seed=number, name=name, metrics=FEW)
     # what was measured once, and for an hour, has no history
     keys = ["summary", "time-lab-latency", "time-lab-throughput"]
     assert [
@@ -260,7 +263,8 @@ def test_a_pattern_shows_each_experiment_over_its_measurements(tmp_path, monkeyp
     assert f"{len(found)} runs from" in text(pdf)
 
 
-@pytest.mark.parametrize("early", [pytest.param(True, marks=pytest.mark.slow), False])
+@pytest.mark.slow
+@pytest.mark.parametrize("early", [True, False])
 def test_ctrl_c_ends_a_report_at_once(early, experiment, tmp_path):
     """Also while notebooks get ready; nothing half-made is left."""
     folder = tmp_path / "lab"
