@@ -17,7 +17,7 @@ OWN = ("placement", "paths", "ladder")
 """Studies that are kept as logs."""
 CHECKED = [
     ("01-placement", "lab-full", {"metric": "latency_oneway_us"}),
-    ("03-streams", "lab-full", {}),
+    pytest.param("03-streams", "lab-full", {}, marks=pytest.mark.slow),
 ]
 CHECKED_OF_LOGS = [
     ("01-placement", "placement", {}),

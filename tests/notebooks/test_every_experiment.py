@@ -127,11 +127,11 @@ def test_a_label_of_the_users_own_is_a_question(lab):
     runs = changed(
         lab,
         # not a rack for each placement: that would be the placement's page
-        lambda r: r.assign(rack=np.where(r["round"] % 2, "b7", "c1")),
+        lambda r: of(tool="qperf")(r).assign(
+            rack=lambda r: np.where(r["round"] % 2, "b7", "c1")
+        ),
     )
-    key = next(
-        p.key for p in npl.analysis.pages(runs) if p.parameters.get("factor") == "rack"
-    )
+    key = "factor-rack-latency"
     shown = "\n".join(map(str, pages(runs, key)[key]))
     assert "b7" in shown
     assert "c1" in shown
