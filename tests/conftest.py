@@ -51,11 +51,13 @@ import ipykernel.kernelapp, ipykernel.kernelspec, matplotlib.pyplot
 import matplotlib_inline.backend_inline
 import nbclient, pandas, papermill, pyarrow.dataset, pyarrow.parquet, seaborn
 import netperf_lib.hosts.azure, netperf_lib.measure.collector
+import netperf_lib.reporting.execute
 import netperf_lib as npl
 npl.ask, npl.compare, npl.load, npl.plots, npl.report, npl.summary
 # as in a kernel, which was not there when pandas was imported
 pandas.options.display.max_columns = 20
 ipykernel.kernelspec.make_ipkernel_cmd.__defaults__ = ("ipykernel_launcher", {python!r}, None, None)
+netperf_lib.reporting.execute.ENGINE[0] = {python!r}
 """
 """What programs of the tests find imported, see `warm`: not the command line, which asks for its
 terminal then."""
@@ -139,7 +141,8 @@ def python(request):
 
 @pytest.fixture(scope="session", autouse=True)
 def _kernels(python):
-    """Kernels, and what executes the notebooks of a report, start warm, too."""
+    """Kernels, and what executes the notebooks of a report, start warm, too, as in the programs
+    of `python`."""
     command = kernelspec.make_ipkernel_cmd
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(execute, "ENGINE", [python, *execute.ENGINE[1:]])

@@ -2,7 +2,6 @@
 PDF."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -41,9 +40,9 @@ def declare(folder):
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory):
+def measured(tmp_path_factory, python):
     folder = tmp_path_factory.mktemp("measured")
-    words = [sys.executable, "-m", "netperf_lib", "run", declare(folder), "--seed", "1"]
+    words = [python, "-m", "netperf_lib", "run", declare(folder), "--seed", "1"]
     words += ["--root", folder / "results", "--pdf", folder / "out.pdf"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=840)
     assert done.returncode == 0, done.stdout + done.stderr

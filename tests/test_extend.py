@@ -5,10 +5,13 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import partial
+from pathlib import Path
 
 import pytest
 
 from .conftest import REPO
+from .warm import warm
 
 PAGE = (REPO / "docs" / "how-to" / "extend.md").read_text("utf-8")
 
@@ -40,9 +43,18 @@ def copy(tmp_path):
     return tmp_path
 
 
-def run(copy, code, *words):
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """What runs code in a copy, in a Python that has imported all but the library itself."""
+    program = tmp_path_factory.mktemp("warm") / "python"
+    imports = "import pandas, pyarrow.dataset, pyarrow.parquet, pydantic, yaml"
+    with warm(program, Path(sys.executable), imports):
+        yield partial(_run, program)
+
+
+def _run(python, copy, code, *words):
     done = subprocess.run(
-        [sys.executable, "-c", code, *words],
+        [python, "-c", code, *words],
         cwd=copy,
         capture_output=True,
         text=True,
@@ -60,7 +72,7 @@ pairs: [{client: client, server: zone, placement: same-zone}]
 
 
 @pytest.mark.parametrize(("entries", "words"), [(1, "tos 32"), (2, "type of service 32")])
-def test_an_option_is_crossed_compared_and_passed_on(copy, entries, words):
+def test_an_option_is_crossed_compared_and_passed_on(run, copy, entries, words):
     for diff in blocks("diff", "An option of a test")[:entries]:
         apply(diff, copy)
     [yaml] = blocks("yaml", "An option of a test")
@@ -87,7 +99,7 @@ print("words", level_words("tos", 32))
     assert lines[-2:] == ["type int64", f"words {words}"]
 
 
-def test_a_metric_is_a_column_with_a_unit_and_a_direction(copy):
+def test_a_metric_is_a_column_with_a_unit_and_a_direction(run, copy):
     for diff in blocks("diff", "A metric"):
         apply(diff, copy)
     code = """
@@ -100,7 +112,7 @@ print(SCHEMAS["runs"].field("handshake_us").type, found.better, format_value(150
     assert run(copy, code) == "double lower 1.5 ms\n"
 
 
-def test_a_fact_of_the_hosts_is_a_column(copy):
+def test_a_fact_of_the_hosts_is_a_column(run, copy):
     for diff in blocks("diff", "A fact of the hosts"):
         apply(diff, copy)
     shutil.copytree(REPO / "data" / "recorded" / "lab-full", copy / "measured")
@@ -113,7 +125,7 @@ print(*{level_words("mtu", n) for n in npl.load("measured")["mtu"]})
     assert run(copy, code) == "MTU 1500 B\n"
 
 
-def test_a_placement_has_hosts_a_proof_a_price_and_an_order(copy):
+def test_a_placement_has_hosts_a_proof_a_price_and_an_order(run, copy):
     for diff in blocks("diff", "A placement"):
         apply(diff, copy)
     (copy / "x.yaml").write_text(
@@ -139,7 +151,7 @@ print(*sort_levels("placement", ["vpn", "peered-lb", "standard-lb"]))
     ]
 
 
-def test_a_page_comes_where_its_column_was_measured_and_runs(copy):
+def test_a_page_comes_where_its_column_was_measured_and_runs(run, copy):
     [notebook] = blocks("json", "A page")
     [diff] = blocks("diff", "A page")
     apply(diff, copy)
@@ -166,7 +178,7 @@ print(" ".join(eval(answer, names)._repr_markdown_().split()))
     assert "Retransmitted segments: 0 (ppg" in answer
 
 
-def test_a_source_of_hosts_provides_them(copy):
+def test_a_source_of_hosts_provides_them(run, copy):
     [module] = blocks("py", "A source of hosts")
     (copy / module.splitlines()[0].removeprefix("# ")).write_text(module)
     for diff in blocks("diff", "A source of hosts"):

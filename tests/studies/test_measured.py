@@ -56,9 +56,9 @@ def test_a_study_on_hosts_of_ones_own_is_measured(sshd, tmp_path):
 
 def shortened(declared):
     declared["rounds"] = 1
-    for test in declared["tests"]:
-        test |= {"duration_s": 1, "omit_s": 0}
-    declared["tests"][1]["options"] = {"bitrate": "20M"}
+    latency, stream = declared["tests"]
+    latency["duration_s"] = 0.3  # two processors are busy while qperf runs
+    stream |= {"duration_s": 1, "omit_s": 0, "options": {"bitrate": "20M"}}
 
 
 def test_the_tutorial_on_own_hosts_is_typed(sshd, tmp_path, python, monkeypatch):
