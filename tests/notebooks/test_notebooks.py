@@ -253,15 +253,32 @@ def test_prose_holds_no_typed_number(name):
             assert not re.search(r"\d", prose), cell.source[:80]
 
 
-def test_a_notebook_runs_where_vs_code_and_jupyter_start_it(tmp_path):
-    """In a folder in which, and above which, no experiment was measured."""
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory):
+    """A notebook in a folder in which, and above which, no experiment was measured."""
     book = nbformat.read(notebooks()["summary"], as_version=4)
-    book.cells = [*book.cells[:2], nbformat.v4.new_code_cell("import netperf_lib as npl")]
-    book.cells.append(nbformat.v4.new_code_cell("len(npl.read(experiment).runs)"))
-    where = {"metadata": {"path": str(tmp_path)}}
+    code = [
+        "import netperf_lib as npl",
+        "len(npl.read(experiment).runs)",
+        "npl.load('results/typo')",
+    ]
+    book.cells = [*book.cells[:2], *map(nbformat.v4.new_code_cell, code)]
+    book.cells[-1].metadata["tags"] = ["raises-exception"]
+    where = {"metadata": {"path": str(tmp_path_factory.mktemp("elsewhere"))}}
     NotebookClient(book, resources=where, timeout=900).execute()
-    assert "264" in str(book.cells[-1].outputs)
-    assert "shows the recorded experiment" in str(book.cells[-1].outputs)
+    return book
+
+
+def test_a_notebook_runs_where_vs_code_and_jupyter_start_it(elsewhere):
+    *_, shown, _ = elsewhere.cells
+    assert "264" in str(shown.outputs)
+    assert "shows the recorded experiment" in str(shown.outputs)
+
+
+def test_a_notebook_that_names_another_experiment_never_gets_the_recorded_one(elsewhere):
+    [error] = elsewhere.cells[-1].outputs
+    assert error.output_type == "error"
+    assert "no experiment here" in error.evalue
 
 
 NEXT = {

@@ -37,7 +37,7 @@ def test_pandas_counts_groups_and_writes_the_runs(exp, tmp_path):
     utc = {
         c: exp.runs[c].dt.tz_localize(None) for c in exp.runs.select_dtypes("datetimetz")
     }
-    exp.runs.assign(**utc).to_excel(place, index=False)
+    exp.runs.assign(**utc).head(20).to_excel(place, index=False)
     assert list(pd.read_excel(place)) == list(exp.runs)
 
 

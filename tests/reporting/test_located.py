@@ -1,10 +1,5 @@
 """Which experiment a notebook looks at: the one it names, looked for upwards, else the recorded."""
 
-import nbformat
-import pytest
-from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
-
 import netperf_lib as npl
 from netperf_lib.data import load
 from netperf_lib.data.layout import experiment_folder
@@ -29,11 +24,3 @@ def test_a_figure_says_what_the_data_are_and_not_where_they_were_found():
     exp = load.Results(experiment_folder(npl.recorded()), missing)
     caption = npl.plots.rounds(exp, "latency_oneway_us").figure.get_supxlabel()
     assert caption.rpartition("\n")[2].startswith("Emulated hosts")
-
-
-def test_a_notebook_that_names_another_experiment_never_gets_the_recorded_one(tmp_path):
-    code = "import netperf_lib as npl\nnpl.load('results/typo')"
-    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
-    where = {"metadata": {"path": str(tmp_path)}}
-    with pytest.raises(CellExecutionError, match="no experiment here"):
-        NotebookClient(book, resources=where).execute()
