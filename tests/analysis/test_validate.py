@@ -17,8 +17,14 @@ def test_the_statistics_keep_their_word(name):
     ("name", "method"),
     [
         ("4 deployments, 5 % apart, equal", "Welch's t"),
-        ("slow runs fail, equal, 20 rounds", "Mann-Whitney"),
-        ("6 equal or at the margin, 20 rounds", "tolerance 10 %"),
+        pytest.param(
+            "slow runs fail, equal, 20 rounds", "Mann-Whitney", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "6 equal or at the margin, 20 rounds",
+            "tolerance 10 %",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_method_that_breaks_the_promise_is_seen(name, method):

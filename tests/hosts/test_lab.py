@@ -365,6 +365,7 @@ def caller(tmp_path):
         process.communicate()
 
 
+@pytest.mark.slow
 def test_killing_the_caller_while_the_lab_starts_takes_everything_along(tmp_path):
     process, mark = start(tmp_path)
     try:

@@ -77,7 +77,7 @@ def one(reasons):
 
 
 @as_root
-@pytest.mark.parametrize("host", ["near", "other"])
+@pytest.mark.parametrize("host", ["near", pytest.param("other", marks=pytest.mark.slow)])
 def test_a_full_disk_on_a_host(deployment, store, host):
     fill = "mount -t tmpfs -o size=64k none /tmp"
     with changed(

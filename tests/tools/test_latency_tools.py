@@ -80,9 +80,9 @@ def run(trial, port, address="127.0.0.1"):
     ("test", "metric"),
     [
         ("tcp_lat", "latency_oneway_us"),
-        ("udp_lat", "latency_oneway_us"),
+        pytest.param("udp_lat", "latency_oneway_us", marks=pytest.mark.slow),
         ("tcp_bw", "throughput_bps"),
-        ("udp_bw", "throughput_sent_bps"),
+        pytest.param("udp_bw", "throughput_sent_bps", marks=pytest.mark.slow),
     ],
 )
 def test_qperf_runs_and_is_read(test, metric, port):
@@ -99,8 +99,15 @@ def test_qperf_runs_and_is_read(test, metric, port):
     } <= set(found.metrics)
 
 
-@pytest.mark.parametrize("protocol", ["tcp", "udp"])
-@pytest.mark.parametrize("test", ["ping-pong", "under-load"])
+@pytest.mark.parametrize(
+    ("test", "protocol"),
+    [
+        ("ping-pong", "udp"),
+        ("under-load", "tcp"),
+        pytest.param("ping-pong", "tcp", marks=pytest.mark.slow),
+        pytest.param("under-load", "udp", marks=pytest.mark.slow),
+    ],
+)
 def test_sockperf_latency_runs_and_is_read(test, protocol, port):
     options = (
         {"protocol": protocol, "mps": 2000, "reply_every": 10}
@@ -138,7 +145,12 @@ def test_sockperf_throughput_is_the_senders(port):
 
 
 @pytest.mark.parametrize(
-    ("tool", "test"), [("iperf2", "tcp"), ("iperf3", "tcp"), ("qperf", "tcp_lat")]
+    ("tool", "test"),
+    [
+        pytest.param("iperf2", "tcp", marks=pytest.mark.slow),
+        ("iperf3", "tcp"),
+        pytest.param("qperf", "tcp_lat", marks=pytest.mark.slow),
+    ],
 )
 def test_the_commands_of_a_trial_use_ipv6(tool, test, port):
     with socket.socket(socket.AF_INET6) as free:

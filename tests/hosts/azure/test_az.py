@@ -213,9 +213,8 @@ def test_a_signal_is_not_lost_while_az_starts(program):
     assert subprocess.run([sys.executable, "-c", LEAVING], timeout=300).returncode == 143
 
 
-@pytest.mark.parametrize(
-    "by", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM])
 def test_az_dies_with_its_caller(program, by):
     """As the packages of Debian install it: a shell that starts Python without exec."""
     sign = f"30{os.getpid()}{by.value}"
