@@ -7,7 +7,7 @@ import pytest
 from .answers import FOLDER, NAMES, answer
 
 FIRST = (
-    "lab-full paths zones before-after study-placement study-placement-logs study-domains"
+    "lab-full paths zones before-after study-placement study-domains study-domains-logs"
 )
 """Each kind of question, declared and by rule, and logs; `make test-all` asks the others."""
 

@@ -1,7 +1,7 @@
 """Figures as a reader sees them: no text is cut, none lies over another, none is too small."""
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
 import netperf_lib as npl
 from netperf_lib.plots.figure import STYLE
@@ -55,14 +56,35 @@ def shown(request, gallery):
     return found
 
 
-@pytest.fixture
+@dataclass
+class Seen:
+    """A figure as it was drawn; one that is written as SVG after that has its texts elsewhere."""
+
+    is_plot: bool
+    bbox: Bbox
+    width: float
+    texts: list[tuple[str, Bbox, float]]
+    """Each with its place and its size."""
+
+
+@pytest.fixture(scope="module")
 def figures(shown):
-    """The same, drawn: another test may have written them as SVG, which moves their texts."""
-    for figure in shown.values():
+    """The same, drawn."""
+    found = {}
+    for name, figure in shown.items():
         FigureCanvasAgg(figure)
         figure.canvas.draw()
+        found[name] = Seen(
+            isinstance(figure, npl.plots.Plot),
+            figure.bbox.frozen(),
+            figure.get_tightbbox().width,
+            [
+                (text.get_text(), text.get_window_extent(), text.get_fontsize())
+                for text in texts(figure)
+            ],
+        )
     plt.close("all")
-    return shown
+    return found
 
 
 def drawn_by_notebooks():
@@ -119,16 +141,11 @@ def test_a_figure_carries_the_notice_and_a_short_caption(gallery):
 
 def test_no_text_of_a_figure_is_cut(figures):
     cut = [
-        (name, text.get_text())
+        (name, words)
         for name, figure in figures.items()
-        if isinstance(
-            figure, npl.plots.Plot
-        )  # Jupyter makes others as large as their texts
-        for text in texts(figure)
-        if not all(
-            figure.bbox.padded(1).contains(*end)
-            for end in text.get_window_extent().corners()
-        )
+        if figure.is_plot  # Jupyter makes others as large as their texts
+        for words, box, _ in figure.texts
+        if not all(figure.bbox.padded(1).contains(*end) for end in box.corners())
     ]
     assert cut == []
 
@@ -136,10 +153,7 @@ def test_no_text_of_a_figure_is_cut(figures):
 def test_no_text_of_a_figure_lies_over_another(figures):
     over = []
     for name, figure in figures.items():
-        boxes = [
-            (text.get_text(), text.get_window_extent().padded(-0.5))
-            for text in texts(figure)
-        ]
+        boxes = [(words, box.padded(-0.5)) for words, box, _ in figure.texts]
         pairs = combinations(boxes, 2)
         over += [(name, a, b) for (a, one), (b, other) in pairs if one.overlaps(other)]
     assert over == []
@@ -156,7 +170,7 @@ def test_a_unit_stands_on_the_line_of_its_number():
 def test_no_text_of_a_figure_is_too_small(figures):
     small = []
     for name, figure in figures.items():
-        scale = min(1, PAGE / figure.get_tightbbox().width)
-        sizes = {text.get_text(): scale * text.get_fontsize() for text in texts(figure)}
+        scale = min(1, PAGE / figure.width)
+        sizes = {words: scale * size for words, _, size in figure.texts}
         small += [(name, words, size) for words, size in sizes.items() if size < SMALLEST]
     assert small == []

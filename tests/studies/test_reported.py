@@ -41,7 +41,13 @@ def page(book, place, **parameters):
     return " ".join(re.sub(r"[|*]", " ", as_text("\n".join(shown))).split())
 
 
-@pytest.mark.parametrize("name", CONCLUSIONS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name == "study-minute" else name
+        for name in CONCLUSIONS
+    ],
+)
 def test_a_page_says_what_the_study_concluded(name, tmp_path):
     book, parameters, said = CONCLUSIONS[name]
     shown = page(book, measured(name, tmp_path), **parameters)
