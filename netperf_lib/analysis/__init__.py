@@ -8,13 +8,12 @@ packets within a run resemble each other, and are never the sample size.
 from ..metrics import rounds_required
 from .compare import compared_table, contrasts
 from .contents import pages, places, proofs, tail_metric
-from .history import ask_history, measurements
 from .intervals import level
 from .judging import until_decided
 from .lead import lead_paragraph, opening
 from .limits import limits_words
 from .runs import headline_metrics
-from .series import changes
+from .series import ask_history, changes, measurements
 from .streams import saturation
 from .verdicts import Comparison, Family, Verdict
 from .words import Headline, Words, end, metric_label

@@ -1,7 +1,8 @@
-"""Comparisons of conditions: declared contrasts, the levels of a factor, or two measurements."""
+"""Which conditions are compared: as declared, by rule, by a factor, or before and after."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -13,28 +14,31 @@ from pydantic import ValidationError
 
 from ..data.door import read
 from ..errors import NothingToReport, StatsError, UsageError
-from ..experiment.factors import factor, plain
+from ..experiment.factors import LOG_NAME, factor, plain
 from ..experiment.model import Contrast
+from ..experiment.placements import FAR_PLACES, GATEWAYS, USUAL
 from ..metrics import COMPARED, MARGIN, METRICS, format_value, in_words, plural
 from ..metrics import metric as metric_of
 from .judging import judge_questions, read_margin
-from .observe import Observations, as_tuple, observe
-from .rule import of_main_tools, questions_by_rule, usual_level
+from .observe import Observations, as_tuple, is_label, observe, slice_for
 from .runs import (
     HOSTS,
     MEASUREMENT,
     OF_ENDS,
+    PAIR,
     UNIT,
     Data,
     Levels,
     Measurement,
     Names,
     check_levels,
+    headline_metrics,
     measurement,
     numbered,
     together,
     varying,
     wished,
+    without_sent,
 )
 from .verdicts import (
     Comparison,
@@ -44,7 +48,7 @@ from .verdicts import (
     factor_of,
     sides_of,
 )
-from .words import SEVERAL, effect, levels_text, span, unit_of
+from .words import DASH, SEVERAL, effect, levels_text, span, unit_of
 
 _TIME = (
     "runs are not paired, and the sides were measured at different times, so a difference may have "
@@ -54,6 +58,8 @@ _CHANGE = (
     "change: the typical ratio of a run after to a run before; the ratio of the two medians "
     "may differ"
 )
+BASELINES = ("default", "off", "none", "before", "vorher", "baseline")
+"""Names of a level of a label with which the others are compared."""
 
 
 def compare(
@@ -144,7 +150,8 @@ def compare(
             )
         return family
     some = source.only(where)
-    family = judge_by_rule(some, of_main_tools(some, metric), share)
+    questions = questions_by_rule(of_main_tools(some, metric), share)
+    family = judge_questions(questions, some)
     if not family:
         raise UsageError(
             "the experiment declares no contrast, and each metric has one condition"
@@ -152,11 +159,204 @@ def compare(
     return family
 
 
-def judge_by_rule(
-    source: Measurement, observed: Sequence[Observations], margin: float | None = None
-) -> Family:
-    """Return the judged family of an experiment without declared contrasts."""
-    return judge_questions(questions_by_rule(observed, margin or MARGIN), source)
+# -- by rule ---------------------------------------------------------------------------------------
+#
+# The rule reads no measured value. For each factor that varies and each headline metric, each level
+# is compared with the usual one, while every other factor is at one level. What is set on hosts
+# (streams, buffers, acceleration) may matter on one path only, so it is compared at each placement.
+
+
+def of_main_tools(
+    source: Measurement, metric: str | None = None, contrasts: Sequence[Contrast] = ()
+) -> list[Observations]:
+    """Return the conditions of a metric, or of each headline metric, as `of_main_tool` has them."""
+    names = [metric] if metric else headline_metrics(source)
+    if metric is None:
+        source = replace(source, runs=without_sent(source.runs))
+    latency = any(name.endswith("_us") for name in names)
+    observed = []
+    for name in names:
+        if latency and name == "transaction_rate_per_s":
+            continue  # it says the same
+        obs = of_main_tool(source, name, contrasts)
+        if obs.names:
+            observed.append(obs)
+    return observed
+
+
+def of_main_tool(
+    source: Measurement, metric: str, contrasts: Sequence[Contrast] = ()
+) -> Observations:
+    """Return the conditions in which a metric was measured by its main tool, and that have a value.
+
+    The tool is that of the declared contrasts, else the one with most conditions.
+    """
+    obs = observe(source, metric)
+    where: dict[str, Any] = {}
+    for name in ("during", "tool", "test"):
+        if name not in obs.by:
+            continue
+        levels = obs.facts.loc[obs.measured, name]
+        if name == "during":
+            # under load a throughput is that of the load itself
+            if obs.unit != "bps" or levels.notna().all():
+                continue
+            where[name] = None
+        else:
+            named = _declared(name, metric, contrasts) or levels.dropna()
+            [(where[name], _)] = Counter(named).most_common(1)
+        obs = observe(source, metric, where=where)
+    return obs.only(obs.measured)
+
+
+def _declared(name: str, metric: str, contrasts: Sequence[Contrast]) -> list[Any]:
+    """Return the levels of a factor that contrasts of a metric name."""
+    levels = []
+    for c in contrasts:
+        if c.metric == metric:
+            levels += [side[name] for side in sides_of(c) if side.get(name) is not None]
+    return levels
+
+
+def questions_by_rule(
+    observed: Sequence[Observations], margin: float | None = None
+) -> list[Question]:
+    """Return what is asked of an experiment that declares nothing."""
+    questions, decidable, margin = list[Question](), list[Question](), margin or MARGIN
+    for obs in observed:
+        for name in obs.factors:
+            # only the names of logs tell some conditions apart, and not in what
+            if LOG_NAME in obs.by:
+                continue
+            # a requested rate is no gain
+            if name == "bitrate" and obs.unit == "bps":
+                continue
+            for conditions in _slices(obs, name):
+                for a, b in _against_the_usual(obs, name, conditions):
+                    q = Question(obs=obs, a=a, b=b, margin=margin, factor=name)
+                    questions.append(q)
+                    if min(obs.value(a, "n"), obs.value(b, "n")) > 1:
+                        decidable.append(q)
+    # what one run a side cannot decide takes no share of the 5 %
+    return decidable or questions
+
+
+def _slices(obs: Observations, name: str) -> list[list[str]]:
+    """Return the conditions in which a factor is compared: of what is set on hosts by placement."""
+    if name in ("placement", PAIR) or "placement" not in obs.by:
+        return [usual(obs, name, elsewhere=False)]
+    slices = []
+    for place in obs.levels_of("placement"):
+        conditions = obs.having("placement", place, obs.names)
+        if name == "gateway_sku" and "streams" in obs.by:
+            # a gateway limits what many streams carry
+            most = max(obs.at(c, "streams") or 0 for c in conditions)
+            many = obs.having("streams", most, conditions)
+            if len({obs.at(c, name) for c in many}) > 1:
+                conditions = many
+        slices.append(slice_for(obs, [name], conditions, elsewhere=False))
+    return slices
+
+
+def usual(
+    obs: Observations,
+    name: str,
+    contrasts: Sequence[Contrast] = (),
+    *,
+    elsewhere: bool = True,
+) -> list[str]:
+    """Return the conditions in which a factor is looked at.
+
+    Pairs are compared within a placement that has several.
+    """
+    if name != PAIR:
+        return slice_for(obs, [name], obs.measured, contrasts, elsewhere=elsewhere)
+    ends = [one for one in obs.by if one in OF_ENDS]
+    known = obs.conditions[ends].notna().any(axis=1)
+    places = ["placement"] if "placement" in obs.by else []
+    names = slice_for(obs, places, list(known.index[known]), contrasts)
+    count = Counter(obs.at(c, "placement") for c in names)
+    return [c for c in names if count[obs.at(c, "placement")] > 1]
+
+
+def other_factors(obs: Observations, name: str) -> list[str]:
+    """Return the factors that split besides this one and the ends of paths."""
+    return [one for one in obs.factors if one not in (name, PAIR)]
+
+
+def usual_level(obs: Observations, name: str) -> Any:
+    """Return the level that others are compared with, by its name or the default; None: none."""
+    levels = obs.levels_of(name)
+    if name == "accelerated" and False in levels:
+        return False  # the question is what switching it on brings
+    if is_label(name):
+        return first_of_label(obs, name)
+    known = [*USUAL] if name == "placement" else [factor(name).ordinary]
+    for level in known:
+        if level is not None and level in levels:
+            return level
+    return None
+
+
+def first_of_label(obs: Observations, name: str) -> Any:
+    """Return the level of a label that others are compared with: by its name, else its time.
+
+    None where no level has the name of a baseline, and they were not measured one after the other.
+    """
+    levels = obs.facts[name]
+    for level in levels:
+        if str(level).casefold() in BASELINES:
+            return level
+    runs = obs.complete
+    if runs["started_utc"].isna().any():
+        return None
+    of_run = runs["condition"].astype(object).map(levels)
+    spans = runs["started_utc"].groupby(of_run, dropna=False).agg(["min", "max"])
+    spans = spans.sort_values("min")
+    apart = spans["max"].shift().iloc[1:] < spans["min"].iloc[1:]
+    if apart.all():
+        return plain(spans.index[0])
+    return None
+
+
+def _against_the_usual(
+    obs: Observations, name: str, conditions: Sequence[str]
+) -> list[tuple[str, str]]:
+    """Return each condition with the usual one, a far path with the direct way to its region."""
+    if not conditions:
+        return []
+    base = conditions[0]
+    if name != PAIR:
+        level = usual_level(obs, name)
+        if level is None:
+            level = obs.levels_of(name)[0]
+        base = next(iter(obs.having(name, level, conditions)), base)
+    direct = base
+    if name == "placement":
+        far = (c for c in conditions if obs.at(c, name) in FAR_PLACES)
+        direct = next(far, base)
+    pairs = []
+    for a in conditions:
+        b = base
+        if _is_far(obs, a):
+            # a gateway is compared with the direct way to the same region
+            b = direct
+        alike = obs.at(a, name) == obs.at(b, name)
+        if a == b or (alike and name != "placement"):
+            continue  # only the hosts differ
+        if obs.same(a, b, name, PAIR):
+            pairs.append((a, b))
+    return pairs
+
+
+def _is_far(obs: Observations, condition: str) -> bool:
+    """Return whether a path leads to another region: it is compared with the direct way there."""
+    one = obs.at(condition, "client_region")
+    two = obs.at(condition, "server_region")
+    placement = obs.at(condition, "placement")
+    if one is None and two is None:
+        return placement in GATEWAYS
+    return bool(one != two) and placement not in FAR_PLACES
 
 
 # -- declared contrasts ----------------------------------------------------------------------------
@@ -387,9 +587,9 @@ def pairs(obs: Observations, baseline: Any = None) -> list[tuple[str, str]]:
     return [(a, b) for a, b in candidates if obs.same(a, b, *obs.asked, name)]
 
 
-def _questions(obs: Observations, baseline: Any, margin: float) -> list[Question]:
+def _questions(obs: Observations, baseline: Any, margin: float | None) -> list[Question]:
     """Return the questions on the levels of the factors that were asked for."""
-    names = obs.asked or obs.by
+    names, margin = obs.asked or obs.by, margin or MARGIN
     if baseline is None and names:
         baseline = usual_level(obs, names[0])
     compared = names[0] if len(names) == 1 else ""
@@ -415,7 +615,7 @@ def _compare_observed(
     observe(obs, None, by or ())  # another factor is an error
     if not obs.by:
         raise UsageError(f"nothing to compare: {obs.metric} has one condition")
-    questions = _questions(obs, baseline, margin or MARGIN)
+    questions = _questions(obs, baseline, margin)
     source = Measurement(obs.runs, (), origin=obs.origin)
     return replace(judge_questions(questions, source), warnings=obs.notes)
 
@@ -433,7 +633,7 @@ def _compare_levels(
     asked: list[Question] = []
     notes: list[str] = []
     for obs in every:
-        asked += _questions(obs, baseline, margin or MARGIN)
+        asked += _questions(obs, baseline, margin)
         notes += obs.notes
     family = judge_questions(asked, source)
     notes += family.warnings
@@ -473,16 +673,15 @@ def _observed_by(
     if metric is not None:
         return [observe(source, metric, by, where=where)]
     source.check_factors(as_tuple(by))
-    found, problems = [], []
+    found = []
+    problem: NothingToReport | None = None
     for obs in of_main_tools(source):
         try:
             found.append(observe(source, obs.metric, by, where=where or obs.where))
         except NothingToReport as error:
-            problems.append(error)
+            problem = problem or error
     if not found:
-        raise next(
-            iter(problems), NothingToReport("no complete run has a headline metric")
-        )
+        raise problem or NothingToReport("no complete run has a headline metric")
     return found
 
 
@@ -559,7 +758,7 @@ def between(
     one.check_factors(by)
     two.check_factors(by)
     if metric is not None:
-        metric = metric_of(metric).name
+        metric_of(metric)  # an unknown one is an error with the nearest names
     both = together({before: one, after: two})
     metrics = one.measured(two.measured([metric] if metric else COMPARED))
     if "throughput_bps" in metrics and metric is None:
@@ -630,17 +829,14 @@ def compared_table(family: Family) -> pd.DataFrame:
     >>> npl.analysis.compared_table(change).columns.to_list()[1:3]
     ['before', 'after']
     """
-    one, two = "second", "first"
-    sides = {c.names[::-1] for c in family}
-    if len(sides) == 1:
-        one, two = sides.pop()
     rows = []
     for c in family:
-        after, before = (format_value(value, unit_of(c.metric)) for value in c.medians)
+        after, before = c.names
+        two, one = (format_value(value, unit_of(c.metric)) for value in c.medians)
         change, interval = effect(c.ratio), span(c.ratio, c.low, c.high)
-        if interval != "–":
+        if interval != DASH:
             change = f"{change} ({interval})"
         row = {"condition": c.context or c.label, "metric": c.quantity}
-        row |= {one: before, two: after, "change": change, "verdict": str(c.verdict)}
+        row |= {before: one, after: two, "change": change, "verdict": str(c.verdict)}
         rows.append(row)
     return pd.DataFrame(rows).set_index("condition").rename_axis(None)

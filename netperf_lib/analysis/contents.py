@@ -21,7 +21,6 @@ from ..experiment.factors import dimensions, factor, sort_levels
 from ..experiment.model import Contrast
 from ..experiment.placements import PLACEMENTS, PLACES
 from ..metrics import METRICS, plural
-from .history import measurements, name_of
 from .observe import observe
 from .runs import (
     HOSTS,
@@ -33,6 +32,7 @@ from .runs import (
     varying,
     without_sent,
 )
+from .series import measurements, name_of
 from .verdicts import factor_of
 from .words import Words, capital, heading, label
 
@@ -143,7 +143,7 @@ def pages(data: Any) -> list[Page]:
     if has_paths:
         found += [_page("05-paths", "Paths", metric) for metric in placed]
     for name, columns in MEASURED.items():
-        if good.reindex(columns=columns).notna().any(axis=None):
+        if good[[*columns]].notna().any(axis=None):
             found.append(Page(name))
     if _hours(good) >= OVER_TIME_H:
         found += [_page("time", "Over time", metric) for metric in metrics]
@@ -191,7 +191,7 @@ def pages_of_several(folders: Sequence[Path]) -> list[Page]:
     chosen = [Page("summary")]
     for name in dict.fromkeys(names):
         try:
-            runs = read(measurements(folders, name)).runs
+            runs = measurement(measurements(folders, name)).runs
         except NotMeasured:  # the first page says so
             continue
         if names.count(name) > 1 or _hours(runs) >= LONG_H:
@@ -200,10 +200,8 @@ def pages_of_several(folders: Sequence[Path]) -> list[Page]:
 
 
 def _hours(runs: pd.DataFrame) -> float:
-    """Return the hours from the first run to the last; 0 where they are not known."""
-    started = runs.get("started_utc", pd.Series(dtype="datetime64[ns]")).dropna()
-    if started.empty:
-        return 0.0
+    """Return the hours from the first run to the last; NaN where they are not known."""
+    started = runs["started_utc"]
     return float((started.max() - started.min()) / pd.Timedelta(hours=1))
 
 

@@ -218,7 +218,7 @@ class Rounds:
         self.d = d
         one, two = np.triu_indices(d.size)
         self.walsh = np.sort((d[one] + d[two]) / 2)
-        self.centre = float(np.median(self.walsh)) if d.size else math.nan
+        self.centre = float(np.median(self.walsh))
 
     def interval(self, error: float) -> Bounds:
         """Return the interval with at most this error, never beyond the range of the rounds."""
@@ -286,7 +286,7 @@ class Median:
             d = _medians_of_parts(d, PARTS)
         self.n = d.size
         self.d = d
-        self.centre = float(np.median(d)) if d.size else math.nan
+        self.centre = float(np.median(d))
 
     def interval(self, error: float) -> Bounds:
         """Return the interval of the values themselves, as a level has it."""
@@ -432,7 +432,7 @@ def decide(
     for i, bounds in open_.items():
         inside = _interval(estimates[i], 2 * alpha / share, sequential)
         decided[i] = _decision(bounds, inside, edges[i], share)
-    return [decided[i] for i in range(len(estimates))]
+    return [decided[i] for i in sorted(decided)]
 
 
 def _interval(estimate: Estimate | None, error: float, sequential: bool) -> Bounds:

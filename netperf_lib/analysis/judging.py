@@ -12,19 +12,21 @@ import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
 from ..errors import UsageError
+from ..experiment.factors import factor, level_words
 from ..experiment.model import Margin
-from ..metrics import ALPHA, plural
-from . import caveats
+from ..metrics import ALPHA, format_value, plural
 from .limits import of_conditions
-from .observe import Observations
+from .observe import PAIRS, Observations
 from .runs import (
     ENDS,
     HOSTS,
     MEASUREMENT,
     ROWS_ALONE,
+    UNIT,
     Measurement,
     status_counts,
     varying,
+    warned,
 )
 from .verdicts import (
     Comparison,
@@ -36,7 +38,30 @@ from .verdicts import (
     judge_samples,
     share_no_round,
 )
-from .words import condition_names, levels_text, unit_of, value_words
+from .words import SEVERAL, condition_names, levels_text, unit_of, value_words
+
+PLACE = {"placement", "client_region", "server_region", *PAIRS}
+"""Factors that describe where the VMs landed."""
+HARDWARE = {"client_cpu", "server_cpu", "nic_driver", "server_nic_driver"}
+"""What VMs of one size may land on."""
+NOTICEABLE = 0.01
+"""Share of lost datagrams from which on a throughput is not shown without it."""
+HARDLY = 1.005
+"""A ratio that three written digits do not show."""
+ALIKE = 0.01
+"""p below which neighbouring rounds resemble each other."""
+THESE = "for these VMs"
+"""What the statements of one deployment apply to."""
+QUOTIENT = (
+    "the ratio is the typical one of common rounds, and not the quotient of the two medians, "
+    "which are of all runs"
+)
+NEIGHBOURS = (
+    "neighbouring rounds resemble each other: another hour may differ from those measured"
+)
+UNPAIRED = (
+    "unpaired: any drift between the two sides' measurements is part of the difference"
+)
 
 # -- from questions to samples ---------------------------------------------------------------------
 
@@ -85,8 +110,8 @@ def judge_questions(
             medians=_medians(q, s, found),
             limited_by=limited_by,
         )
-        warnings = tuple(caveats.warnings(c))
-        comparisons.append(replace(c, scope=caveats.scope(c), warnings=warnings))
+        warnings = tuple(warnings_of(c))
+        comparisons.append(replace(c, scope=scope_of(c), warnings=warnings))
         # a plain table declares what it holds
         declared += s.declared and (q.contrast is not None or q.obs is None)
     ok, failed, excluded = status_counts(source.runs)
@@ -145,7 +170,7 @@ def sample_of(q: Question) -> Sample:
         margin=q.margin,
         better=q.better,
         to_threshold=q.threshold is not None,
-        moved=not refusal and caveats.moved(q),
+        moved=not refusal and is_moved(q),
         declared=q.declared,
         refusal=refusal,
     )
@@ -200,6 +225,149 @@ def _both(q: Question, names: list[str]) -> tuple[str, str]:
         return names[0], names[1]
     word = "below" if q.better == "lower" else "at least"
     return names[0], f"{word} {value_words(q.threshold, unit_of(q.metric))}"
+
+
+# -- what to know before relying on a comparison ---------------------------------------------------
+
+
+def is_moved(q: Question) -> bool:
+    """Return whether the sides were measured on different VMs."""
+    obs = q.obs
+    if obs is None or q.threshold is not None or MEASUREMENT in obs.by:
+        return False
+    return bool(q.differ & PLACE) or obs.hosts.get(q.a) != obs.hosts.get(q.b)
+
+
+def scope_of(c: Comparison) -> str:
+    """Return what the statement applies to."""
+    obs = c.question.obs
+    if c.deployments > 1:
+        return f"over {c.deployments} deployments"
+    if obs is None or MEASUREMENT in obs.by:
+        return ""
+    # without hosts or a deployment nobody knows what was measured
+    known = obs.table[UNIT].notna().any(axis=None) or any(obs.hosts.values())
+    return THESE if known else ""
+
+
+def warnings_of(c: Comparison) -> list[str]:
+    """Return what to know before relying on a comparison."""
+    q = c.question
+    obs = q.obs
+    told = []
+    if obs is not None:
+        told += _of_runs(c, obs)
+        if MEASUREMENT in obs.by:
+            # between two measurements everything may have changed, and the family says so once
+            return told + _of_rounds(c)
+        told = _false_claims(q, obs) + told
+        measured = all(name and obs.value(name, "n") > 0 for name in q.conditions)
+        if q.threshold is None and measured:
+            told += _confounded(q, obs)
+            told += _not_switched(q, obs)
+    return told + _of_rounds(c) + _of_result(c)
+
+
+def _false_claims(q: Question, obs: Observations) -> list[str]:
+    """Warn of claims about the hosts that turned out false: a verdict rests on them."""
+    # a claim without a host is about all of them
+    hosts: set[str | None] = {None}
+    for condition in q.conditions:
+        hosts |= obs.hosts.get(condition, set())
+    proofs: dict[Any, str] = {}
+    for claim in obs.origin.failed_claims:
+        if claim["host"] in hosts:
+            text = f"it rests on a claim that does not hold: {claim['claim']}"
+            if claim.get("evidence"):
+                text += f" ({claim['evidence']})"
+            proofs[claim["claim"]] = text
+    return list(proofs.values())
+
+
+def _of_runs(c: Comparison, obs: Observations) -> list[str]:
+    """Warn of a side that lost datagrams, and count the runs that carry a warning."""
+    lost, counted = [], []
+    for name, condition in zip(c.names, c.question.conditions, strict=False):
+        if obs.unit == "bps" and (share := lost_share(obs, condition)) > NOTICEABLE:
+            lost.append(f"{name} lost {format_value(share, 'ratio')} of its datagrams")
+        rows = obs.runs["condition"] == condition
+        words = warned(obs.runs[["warnings"]][rows], name)
+        if words:
+            counted.append(words)
+    return lost + counted
+
+
+def lost_share(obs: Observations, condition: str) -> float:
+    """Return the median share of datagrams that runs of a condition lost; 0: none was counted."""
+    rows = obs.runs["condition"] == condition
+    shares = obs.runs.loc[rows, "lost_ratio"].dropna()
+    return float(shares.median()) if len(shares) else 0.0
+
+
+def _confounded(q: Question, obs: Observations) -> list[str]:
+    """Warn about what the sides differ in besides what makes them two."""
+    differ = q.differ
+    # other hosts go without saying, and so does another place where places are compared
+    implied = {*HOSTS}.union(*q.sides)
+    if differ & PLACE:
+        implied |= PLACE
+    told = []
+    for name in obs.apart:
+        if name in implied or differ & {*factor(name).follows}:
+            continue
+        one, two = obs.at(q.a, name), obs.at(q.b, name)
+        apart = one != two
+        levels = f"{level_words(name, one)} and {level_words(name, two)}"
+        if SEVERAL in (one, two):
+            # hardware that some runs had is another explanation, if it was not that of both sides
+            held = obs.runs.groupby("condition")[name].unique()
+            apart = name in HARDWARE and {*held[q.a]} != {*held[q.b]}
+            levels = "in some runs"
+        if apart:
+            what = f"the sides also differ in {factor(name).label or name} ({levels})"
+            told.append(f"{what}: the difference may be due to that")
+    return told
+
+
+def _not_switched(q: Question, obs: Observations) -> list[str]:
+    """Warn where the virtual function of accelerated networking does not differ with it."""
+    up, other = obs.at(q.a, "vf_up"), obs.at(q.b, "vf_up")
+    if "accelerated" not in q.differ or up != other or up in (None, SEVERAL):
+        return []
+    had = "both had a" if up else "both had no"
+    text = f"the sides differ in accelerated networking, but {had} virtual function"
+    return [f"{text}: it was not switched"]
+
+
+def _of_rounds(c: Comparison) -> list[str]:
+    """Return how many rounds failed, and how many have no run."""
+    told = []
+    failed_a, failed_b = c.failed
+    if failed_a or failed_b:
+        rounds = plural(c.rounds, "round")
+        text = f"failed, missing or repeated: {c.names[0]} in {failed_a} of {rounds}"
+        if c.threshold is None:
+            text += f", {c.names[1]} in {failed_b}"
+        told.append(text)
+    if c.absent:
+        absent = plural(c.absent, "round")
+        told.append(f"{absent} of {c.rounds} without a run on either side")
+    return told
+
+
+def _of_result(c: Comparison) -> list[str]:
+    """Return what the interval does not allow for, and what the ratio is not."""
+    told = []
+    if not c.paired:
+        told.append(UNPAIRED)
+    elif c.neighbours_p < ALIKE / c.family:
+        told.append(NEIGHBOURS)
+    # who divides the two medians on the page should not be surprised
+    if c.threshold is None and min(c.medians) > 0:
+        quotient = c.medians[0] / c.medians[1]
+        if not c.low / HARDLY <= quotient <= c.high * HARDLY:
+            told.append(QUOTIENT)
+    return told
 
 
 # -- a plain table, and an experiment that is still running ----------------------------------------
@@ -271,8 +439,7 @@ def judge(
     replicate = np.zeros(len(wide), dtype=np.intp)
     if wide.index.nlevels > 1:
         deployments = list(range(wide.index.nlevels - 1))
-        groups = wide.groupby(level=deployments).ngroup()
-        replicate = np.asarray(groups, dtype=np.intp)
+        replicate = np.array(wide.groupby(level=deployments).ngroup())
     b = wide[baseline].to_numpy()
     samples, names = [], []
     for name in others:

@@ -29,13 +29,18 @@ from ..metrics import (
     plural,
     rounds_required,
 )
-from .caveats import NOTICEABLE, lost_share
-from .compare import judge_by_rule, judge_declared
-from .history import ask_history
+from .compare import (
+    judge_declared,
+    of_main_tools,
+    other_factors,
+    questions_by_rule,
+    usual,
+)
+from .judging import NOTICEABLE, judge_questions, lost_share
 from .limits import limits_words, of_conditions
 from .observe import Observations, observe
-from .rule import of_main_tools, other_factors, usual
 from .runs import PAIR, Data, Levels, measurement, varying
+from .series import ask_history
 from .streams import filled
 from .verdicts import Comparison, Family, factor_of
 from .words import (
@@ -72,7 +77,7 @@ class Lead:
     """
 
     lines: tuple[Line, ...]
-    family: Family = field(default_factory=lambda: Family(()))
+    family: Family = field(default_factory=Family)
     declared: bool = False
 
     @property
@@ -83,7 +88,7 @@ class Lead:
     @property
     def judged(self) -> bool:
         """Whether there is a table of answers: what was declared, or enough rounds for the rule."""
-        return self.declared or _is_decided(self.family)
+        return self.declared or self.family.decided
 
     def __str__(self) -> str:
         return " ".join(self.lines)
@@ -133,7 +138,7 @@ def lead_paragraph(
     if contrasts:
         family = judge_declared(whole, metric, where, margin)
     else:
-        family = judge_by_rule(source, observed, margin)
+        family = judge_questions(questions_by_rule(observed, margin), source)
     lines = [("", text) for text in _thresholds(family)]
     by_factor = dict[str, list[Comparison]]()
     for obs in observed:
@@ -195,10 +200,6 @@ def _opening(one: Results) -> tuple[float, Line]:
     if not pd.isna(started):
         topic += f" ({started:%-d %B %Y})"
     return float(good.mean()), Line(topic, " ".join(words))
-
-
-def _is_decided(family: Family) -> bool:
-    return not {*family.verdicts} <= {"no verdict", "exploratory"}
 
 
 # -- what was measured -----------------------------------------------------------------------------
@@ -354,7 +355,7 @@ def _notes(observed: Sequence[Observations], family: Family, *, declared: bool) 
     paired = all(c.paired for c in family)
     needed = rounds_required(ALPHA, max(1, len(family)), paired=paired)
     most = max((int(obs.levels["n"].max()) for obs in observed), default=needed)
-    if most < needed and not _is_decided(family):
+    if most < needed and not family.decided:
         enough = f"{needed} {'rounds' if paired else 'runs each'} would be enough"
         n = plural(most, "run")
         return f"{n} per condition: figures but no verdicts ({enough})."

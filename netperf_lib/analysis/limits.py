@@ -125,7 +125,7 @@ def limits(
     """
     source = data if isinstance(data, Observations) else measurement(data)
     metric = "throughput_bps"
-    counts = source.runs.reindex(columns=[metric, "throughput_sent_bps"]).count()
+    counts = source.runs[[metric, "throughput_sent_bps"]].count()
     if not counts[metric] and counts.any():
         metric = "throughput_sent_bps"
     return of_conditions(observe(source, metric, by, where=where))

@@ -12,18 +12,19 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from ..errors import NothingToReport, UsageError
-from ..experiment.factors import FACTORS, factor, sort_levels
+from ..experiment.factors import FACTORS, factor, plain, sort_levels
+from ..experiment.model import Contrast
 from ..experiment.origin import Origin
 from ..metrics import METRICS, PAGES, in_words, plural
 from ..metrics import metric as metric_of
-from .intervals import LONG_SERIES, Level, level
+from .intervals import LONG_SERIES, level
 from .runs import (
     ENDS,
     GIVES,
@@ -47,9 +48,6 @@ from .runs import (
     wished,
 )
 from .words import SEVERAL, condition_names, label, shortened
-
-if TYPE_CHECKING:
-    from ..experiment.model import Contrast
 
 PAIRS = (
     *HOSTS,
@@ -164,12 +162,19 @@ class Observations:
 
     @cached_property
     def levels(self) -> pd.DataFrame:
-        """The level of each condition: ``n`` runs, ``median``, its interval, and the extremes."""
+        """The level of each condition: ``n`` runs, ``median``, its interval, and the extremes.
+
+        The one place that says what is counted: with several deployments these are the replicates;
+        from `intervals.LONG_SERIES` runs the hours are, if known.
+        """
         columns = "n median low high smallest largest confidence".split()
         found = {}
         measured = self.complete[["condition", "replicate", "value", "started_utc"]]
         for name, rows in measured.groupby("condition", observed=True):
-            x, one = rows["value"].to_numpy(), level_of(rows)
+            x, started, hours = rows["value"], rows["started_utc"], None
+            if len(x) >= LONG_SERIES and started.notna().all():
+                hours = pd.to_datetime(started).dt.floor("h")
+            one = level(x, deployments=rows["replicate"], hours=hours)
             ends = one.low, one.high, x.min(), x.max()
             found[name] = len(x), one.median, *ends, one.confidence
         table = pd.DataFrame.from_dict(found, orient="index", columns=columns)
@@ -189,26 +194,22 @@ class Observations:
         failed = (table["state"] == "failed") | table["repeated"]
         given = table.assign(value=table["value"].mask(failed, np.inf), due=1.0)
         given = given.astype({"condition": object})
-        names = [*self.names, ""]
-        cells = {"index": ["replicate", "round"], "columns": "condition"}
-        value = given.pivot(**cells, values="value").reindex(columns=names)  # noqa: PD010
-        due = given.pivot(**cells, values="due").reindex(columns=names)  # noqa: PD010
+        frames = []
+        for figure in ("value", "due"):
+            cells = given.pivot(index=CELL[1:], columns=CELL[0], values=figure)  # noqa: PD010
+            frames.append(cells.reindex(columns=[*self.names, ""]))
+        value, due = frames
         return value, due.notna()
 
     @cached_property
     def hosts(self) -> Mapping[str, set[str]]:
         """The hosts between which each condition was measured."""
-        runs = self.runs[["condition", *HOSTS]]
-        ends = runs.melt("condition", value_name="host").dropna()
-        by_condition = ends.astype({"host": str}).groupby("condition", observed=True)
-        hosts = by_condition["host"].agg(set)
-        return {str(name): there for name, there in hosts.items()}
-
-    @property
-    def on_known_hosts(self) -> bool:
-        """Whether it is known of any run where it was measured."""
-        known = self.table[UNIT].notna().any(axis=None)
-        return bool(known or any(self.hosts.values()))
+        hosts = defaultdict[str, set[str]](set)
+        for end in HOSTS:
+            known = self.runs[["condition", end]].dropna().drop_duplicates()
+            for condition, host in known.itertuples(index=False):
+                hosts[condition].add(str(host))
+        return hosts
 
     @cached_property
     def apart(self) -> list[str]:
@@ -220,19 +221,14 @@ class Observations:
         ]
 
     @cached_property
-    def varying(self) -> list[str]:
+    def varying(self) -> set[str]:
         """The factors of which not all runs have one level."""
         several = (self.facts == SEVERAL).any()
-        names = {*self.apart, *several.index[several]}
-        return [name for name in map(str, self.facts) if name in names]
+        return {*self.apart, *several.index[several]}
 
     @cached_property
     def _facts(self) -> dict[Any, dict[Any, Any]]:
         return self.facts.to_dict("index")
-
-    @cached_property
-    def _figures(self) -> dict[Any, dict[Any, Any]]:
-        return self.levels.to_dict("index")
 
     def at(self, condition: str, name: str) -> Any:
         """Return the level of a factor in a condition, None if it is not known.
@@ -249,7 +245,7 @@ class Observations:
 
     def value(self, condition: str, column: str = "median") -> float:
         """Return a figure of a condition's level, as `levels` calls it."""
-        return float(self._figures[condition][column])
+        return float(self.levels[column][condition])
 
     def levels_of(self, name: str) -> list[Any]:
         """Return the levels of a factor in their natural order."""
@@ -296,16 +292,15 @@ class Observations:
     def only(self, names: Mapping[str, str] | Collection[str]) -> Observations:
         """Return the observations of these conditions alone; a mapping gives them other names."""
         called = names if isinstance(names, Mapping) else {name: name for name in names}
-        facts = self.facts[self.facts.index.isin([*called])]
-        facts = facts.rename(index=called)
-
-        def part(frame: pd.DataFrame) -> pd.DataFrame:
+        facts = self.facts[self.facts.index.isin([*called])].rename(index=called)
+        frames = []
+        for frame in (self.table, self.runs):
             named = frame["condition"].astype(object).map(called)
             condition = pd.Categorical(named, facts.index, ordered=True)
-            return frame.assign(condition=condition).dropna(subset="condition")
-
-        runs = part(self.runs).reset_index(drop=True)
-        return replace(self, table=part(self.table), facts=facts, runs=runs, _called={})
+            frames.append(frame.assign(condition=condition).dropna(subset="condition"))
+        table, runs = frames
+        runs = runs.reset_index(drop=True)
+        return replace(self, table=table, facts=facts, runs=runs, _called={})
 
     def main(self, contrasts: Sequence[Contrast] = ()) -> Observations:
         """Return the conditions that a figure shows (see `slice_for`); what all share is unsaid."""
@@ -481,7 +476,7 @@ def observe(
     rows = runs.index.to_numpy()
     codes = {name: code[rows] for name, code in source.codes.items()}
     of_used = {name: code[:used] for name, code in codes.items()}
-    differing = [name for name in source.factors if _differ(of_used[name])]
+    differing = [name for name, code in of_used.items() if (code != code[:1]).any()]
     for name in asked:
         if name not in differing:
             others = [one for one in differing if factor(one).always_splits]
@@ -493,7 +488,7 @@ def observe(
 
     # the conditions
     number = combined([codes[name] for name in split], len(rows))
-    facts = _facts(source, of_used, number[:used], split, differing)
+    facts = _facts(source.runs, rows[:used], of_used, number[:used], split)
     names = condition_names(facts, split, differing)
     # what was excluded has one where another run of it was used
     place = facts.index.get_indexer(pd.Index(number))
@@ -534,9 +529,7 @@ def _pooled(source: Measurement, pool: Names) -> list[str]:
     for name in as_tuple(pool):
         if name == "pairs":
             names += [one for one in PAIRS if one in source.factors]
-        elif name == MEASUREMENT and name not in source.factors:
-            continue  # there need not be several
-        else:
+        elif name != MEASUREMENT or name in source.factors:  # there need not be several
             names.append(name)
     return names
 
@@ -589,7 +582,11 @@ def _runs_that_may_give(source: Measurement, metric: str, where: Levels) -> pd.D
     # where nobody says that a run failed, a null is a value that is missing
     unsaid = runs["status"].isna()
     state = np.select([ok, excluded, unsaid], ["ok", "excluded", "missing"], "failed")
-    kept = _may_give(source.codes, ran.to_numpy(), ok.to_numpy()) & source.last
+    # only runs of tests that give a metric can fail at giving it
+    kind, like = numbered(runs, GIVES), numbered(runs, ["tool", "test"])
+    gives, ended = ok.groupby(kind).transform("any"), ran.groupby(kind).transform("any")
+    # of a test that never ran to its end nobody knows; it counts where its like gives the metric
+    kept = (gives | (~ended & ok.groupby(like).transform("any"))) & source.last
     for name, wish in where.items():
         levels = wished(name, wish)
         cast = map(factor(name).cast, runs.loc[kept, name].unique())
@@ -607,25 +604,7 @@ def _runs_that_may_give(source: Measurement, metric: str, where: Levels) -> pd.D
         state=state,
         repeated=source.repeated,
     )
-    used, left_out = runs.index[kept & ~excluded], runs.index[kept & excluded]
-    return chosen.loc[used.append(left_out)]
-
-
-def _may_give(
-    codes: Codes, ran: npt.NDArray[np.bool_], ok: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.bool_]:
-    """Return which runs are of tests that give a metric: only these can fail at giving it."""
-    kind = combined([codes[name] for name in GIVES], len(ok))
-    like = combined([codes["tool"], codes["test"]], len(ok))
-    # of a test that never ran to its end nobody knows; it counts where its like gives the metric
-    return _any(ok, kind) | (~_any(ran, kind) & _any(ok, like))
-
-
-def _any(
-    rows: npt.NDArray[np.bool_], group: npt.NDArray[np.int64]
-) -> npt.NDArray[np.bool_]:
-    """Return, for each row, whether any row of its group is true."""
-    return (np.bincount(group, rows) > 0)[group]
+    return chosen.loc[excluded[kept].sort_values(kind="stable").index]
 
 
 # -- what splits -----------------------------------------------------------------------------------
@@ -685,35 +664,28 @@ def _vary(
     return bool(np.unique(both[known]).size > np.unique(group[known]).size)
 
 
-def _differ(code: npt.NDArray[np.int64]) -> bool:
-    """Return whether runs have several levels of a factor."""
-    return bool((code != code[:1]).any())
-
-
 # -- conditions ------------------------------------------------------------------------------------
 
 
 def _facts(
-    source: Measurement,
+    runs: pd.DataFrame,
+    used: npt.NDArray[np.int64],
     codes: Codes,
     number: npt.NDArray[np.int64],
     split: Sequence[str],
-    differing: Sequence[str],
 ) -> pd.DataFrame:
     """Return the level of every factor, a row for each condition, in the order of its levels."""
     first = np.unique(number, return_index=True)[1]
-    facts = {}
-    for name in source.factors:
-        code, levels = codes[name], source.levels[name]
-        facts[name] = [levels[one] for one in code[first]]
-        if name in differing and name not in split:
-            for condition in np.unique(number[code != code[first][number]]):
-                facts[name][condition] = SEVERAL
+    levels, facts = runs.loc[used[first], [*codes]], {}
+    for name, code in codes.items():
+        facts[name] = list(map(plain, levels[name]))
+        for condition in np.unique(number[code != code[first][number]]):
+            facts[name][condition] = SEVERAL
     ranks = []
     for name in split:
         order = sort_levels(name, facts[name])
         if name == MEASUREMENT:  # in the order in which they were given
-            order = [source.levels[name][one] for one in pd.unique(codes[name])]
+            order = list(dict.fromkeys(facts[name]))
         ranks.append(list(map(order.index, facts[name])))
     table = pd.DataFrame(facts, dtype=object)
     if not split:
@@ -787,18 +759,6 @@ def _with_missing(table: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
     due = due.assign(state="missing", repeated=False)
     whole = pd.concat([table, due]).drop_duplicates(CELL, ignore_index=True)
     return whole if len(whole) > len(table) else table
-
-
-def level_of(rows: pd.DataFrame) -> Level:
-    """Return the level of one condition from its complete observations, in time order.
-
-    The one place that says what is counted: with several deployments these are the replicates; from
-    `intervals.LONG_SERIES` runs the hours are, if known.
-    """
-    hours = None
-    if len(rows) >= LONG_SERIES and rows["started_utc"].notna().all():
-        hours = pd.to_datetime(rows["started_utc"]).dt.floor("h")
-    return level(rows["value"].astype(float), deployments=rows["replicate"], hours=hours)
 
 
 def levels(

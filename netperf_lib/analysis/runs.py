@@ -18,7 +18,7 @@ import pandas as pd
 from ..data.door import read
 from ..data.tables import SCHEMAS
 from ..errors import UsageError, did_you_mean
-from ..experiment.factors import FACTORS, dimensions, factor, plain
+from ..experiment.factors import FACTORS, dimensions, factor
 from ..experiment.model import Contrast
 from ..experiment.origin import Origin, joined
 from ..metrics import ALPHA, METRICS, PAGES, plural
@@ -56,20 +56,8 @@ GIVES = ("tool", "test", "during", "full_rtt")
 """Whether a run gives a metric follows from these."""
 MEANS = ("tool", "test", "protocol", "direction")
 """How something was measured splits after what was measured."""
-COLUMNS: Mapping[str, Any] = {
-    "run_id": None,
-    "experiment": None,
-    "deployment": None,
-    "round": np.nan,
-    "order": np.nan,
-    "attempt": 1,
-    "status": None,
-    "excluded": None,
-    "tool": None,
-    "test": None,
-    "started_utc": pd.NaT,
-}
-"""What every table of runs has; a null status: nobody says whether the run failed."""
+COLUMNS: Mapping[str, Any] = {"run_id": None, "excluded": None, "started_utc": pd.NaT}
+"""What a table without this column has in it, where that is no missing number."""
 MOST_LEVELS = 12
 """A label with more different fractions is measured, and no factor."""
 ROWS_ALONE = (
@@ -87,7 +75,8 @@ class Measurement:
     Attributes
     ----------
     runs : DataFrame
-        A row for each attempt at a run: `COLUMNS`, factors, metrics.
+        A row for each attempt at a run: every column of the schema, factors, labels. A null
+        status: nobody says whether the run failed.
     factors : tuple of str
         The columns that describe a condition, in the order in which they may split.
     origin : Origin
@@ -126,11 +115,10 @@ class Measurement:
         if not where:
             return self
         check_levels(where)
-        for name in where:
-            if name not in self.runs:
-                raise no_factor(name, self.runs, self.factors)
         runs = self.runs
         for name, wish in where.items():
+            if name not in runs:
+                raise self._no_factor(name)
             runs = runs[has_level(runs[name], wished(name, wish))]
         return replace(self, runs=runs.reset_index(drop=True), planned=0)
 
@@ -140,25 +128,12 @@ class Measurement:
         return self.runs[states(self.runs)[0]]
 
     @cached_property
-    def _numbered(self) -> Mapping[str, tuple[npt.NDArray[np.int64], pd.Index]]:
-        names = dict.fromkeys([*self.factors, *UNIT, *GIVES])
-        return {name: pd.factorize(self.runs[name]) for name in names}
-
-    @cached_property
     def codes(self) -> Codes:
         """The number of each run's level of every factor; null is −1.
 
         Numbers are grouped far faster than texts, and every observation groups by them.
         """
-        return {name: codes for name, (codes, _) in self._numbered.items()}
-
-    @cached_property
-    def levels(self) -> Mapping[str, list[Any]]:
-        """The levels of every factor by the numbers of `codes`; null is the last, that of −1."""
-        return {
-            name: [*map(plain, found), None]
-            for name, (_, found) in self._numbered.items()
-        }
+        return {name: pd.factorize(self.runs[name])[0] for name in self.factors}
 
     @cached_property
     def replicate(self) -> pd.Series[int]:
@@ -207,13 +182,28 @@ class Measurement:
     def measured(self, metrics: Iterable[str]) -> list[str]:
         """Return which of some metrics a run has that counts."""
         known = self.complete.notna().any()
-        return [name for name in metrics if known.get(name, False)]
+        return [name for name in metrics if known[name]]
 
     def check_factors(self, names: Iterable[str]) -> None:
         """Raise UsageError for a name that is no factor of these runs, with the nearest ones."""
         for name in names:
             if name not in self.factors:
-                raise no_factor(name, self.runs, self.factors)
+                raise self._no_factor(name)
+
+    def _no_factor(self, name: str) -> UsageError:
+        """Return the error for a name that is no factor of these runs."""
+        # a zone is that of the client, or of the server
+        ends = [one for one in self.factors if one.endswith(f"_{name}")]
+        hint = did_you_mean(name, self.factors).strip()
+        if ends:
+            hint = f"did you mean {' or '.join(ends)}?"
+        if name in METRICS:
+            hint = f"that is a metric: write metric={name!r}"
+        if not hint:
+            roles = ("condition", "host", "observed")
+            known = varying(self.runs, self.factors) or self.factors
+            hint = f"there are: {', '.join(dimensions(known, roles=roles)) or 'none'}"
+        return UsageError(f"no factor {name!r} in these runs; {hint}")
 
 
 # -- at the door -----------------------------------------------------------------------------------
@@ -451,19 +441,3 @@ def without_sent(runs: pd.DataFrame) -> pd.DataFrame:
     tools = runs.groupby("tool", dropna=False)
     arrived = tools["throughput_bps"].transform("count")
     return runs.assign(throughput_sent_bps=runs["throughput_sent_bps"].mask(arrived > 0))
-
-
-def no_factor(name: str, runs: pd.DataFrame, factors: Sequence[str]) -> UsageError:
-    """Return the error for a name that is no factor of these runs."""
-    # a zone is that of the client, or of the server
-    ends = [one for one in factors if one.endswith(f"_{name}")]
-    hint = did_you_mean(name, factors).strip()
-    if ends:
-        hint = f"did you mean {' or '.join(ends)}?"
-    if name in METRICS:
-        hint = f"that is a metric: write metric={name!r}"
-    if not hint:
-        roles = ("condition", "host", "observed")
-        there = dimensions(varying(runs, factors) or factors, roles=roles)
-        hint = f"there are: {', '.join(there) or 'none'}"
-    return UsageError(f"no factor {name!r} in these runs; {hint}")

@@ -371,7 +371,30 @@ class Comparison(Judged):
     @property
     def words(self) -> str:
         """The result in a sentence: what was found, its interval, the verdict, and what holds."""
-        return sentence(self)
+        a, b = self.names
+        unit = words.unit_of(self.metric)
+        head = f"{a} against {b}: {self.quantity}"
+        found = words.effect(self.ratio)
+        interval = words.span(self.ratio, self.low, self.high)
+        if self.threshold is not None:
+            head = f"{a}: {self.quantity} {b}?"
+            ends = np.array([self.ratio, self.low, self.high]) * self.threshold
+            found, low, high = (words.value_words(value, unit) for value in ends)
+            interval = f"{low} to {high}" if math.isfinite(self.high) else words.DASH
+        elif self.ratio in (0, math.inf):  # one side is zero, and the ratio no size
+            found = " and ".join(words.value_words(side, unit) for side in self.medians)
+        if interval == words.DASH:
+            interval = "no interval"
+        text = f"{head} {found} ({interval}), {self.verdict}"
+        if self.verdict == "equivalent":
+            text += f" within {words.percent(self.margin)}"
+        if self.context:
+            text += f" ({self.context})"
+        if self.scope:
+            text += f", {self.scope}"
+        if self.reason:
+            text += f": {self.reason}"
+        return text
 
     @property
     def topic(self) -> str:
@@ -466,6 +489,11 @@ class Family(Sequence[Comparison]):
     def verdicts(self) -> tuple[Verdict, ...]:
         """The verdicts in the order of the contrasts."""
         return tuple(c.verdict for c in self)
+
+    @property
+    def decided(self) -> bool:
+        """Whether the data allow a verdict on any comparison."""
+        return not {*self.verdicts} <= {Verdict.NONE, Verdict.EXPLORATORY}
 
     @property
     def summary(self) -> str:
@@ -565,7 +593,7 @@ def evidence_of(s: Sample) -> Evidence:
     way, in both directions.
     """
     refusal = s.refusal
-    below = int((s.a < 0).sum() + (s.b < 0).sum())
+    below = int((np.append(s.a, s.b) < 0).sum())
     if below and not refusal:
         refusal = f"{plural(below, 'value')} below zero: there is no ratio"
     if share_no_round(s.a, s.b):
@@ -601,10 +629,10 @@ def evidence_of(s: Sample) -> Evidence:
     excess, missing = _beyond_chance(more, fewer.size), _beyond_chance(absent, 0)
     unknown = np.concatenate([s.replicate[both], excess, missing])
     measured = _estimate(s, d, s.replicate[both])
-    if unknown.size == d.size:
-        return Evidence(sample=s, counts=counts, measured=measured)
     ranked = []
     for sign in (1, -1):
+        if unknown.size == d.size:
+            break
         # which way a failure points is known, where one direction is good
         bad = {"lower": 1, "higher": -1, None: sign}[s.better] * side
         worst = np.repeat([bad * WORST, sign * WORST], [excess.size, missing.size])
@@ -638,12 +666,10 @@ def _unpaired(s: Sample, refusal: str) -> Evidence:
             f"{plural(by_a.size, 'deployment')} against {by_b.size}: "
             "measure at least 2 on each side"
         )
-    measured: Estimate = Unpaired(a, b)
+    measured: Estimate | None = Unpaired(a, b)
     counted, deployments = "run", 1
     if several:
-        means_a = np.asarray(by_a, dtype=np.float64)
-        means_b = np.asarray(by_b, dtype=np.float64)
-        measured = Deployments(means_a, means_b)
+        measured = Deployments(np.array(by_a), np.array(by_b))
         counted, deployments = "deployment", by_a.index.union(by_b.index).size
     counts = Counts(
         counted=counted,
@@ -655,8 +681,8 @@ def _unpaired(s: Sample, refusal: str) -> Evidence:
         paired=False,
     )
     if refusal:
-        return Evidence(sample=s, counts=counts, refusal=refusal)
-    return Evidence(sample=s, counts=counts, measured=measured)
+        measured = None
+    return Evidence(sample=s, counts=counts, measured=measured, refusal=refusal)
 
 
 def _log(values: Floats) -> Floats:
@@ -716,18 +742,15 @@ def _judged_together(
     measured = [e.measured for e in family]
     decided = decide(measured, edges, alpha, sequential=sequential)
     doubtful = set[int]()
-    ranks: Sequence[int] = (0, 1)
-    if not any(e.ranked for e in family):
-        ranks = ()
-    for rank in ranks:
+    hidden = [i for i, e in enumerate(family) if e.ranked]
+    for rank in range(2):
+        if not hidden:
+            break
         ranked = [*measured]
-        for i, e in enumerate(family):
-            if e.ranked:
-                ranked[i] = e.ranked[rank]
+        for i in hidden:
+            ranked[i] = family[i].ranked[rank]
         others = decide(ranked, edges, alpha, sequential=sequential)
-        for i, (one, other) in enumerate(zip(decided, others, strict=True)):
-            if family[i].ranked and one.code != other.code:
-                doubtful.add(i)
+        doubtful.update(i for i in hidden if decided[i].code != others[i].code)
     # each contrast of placements adds a draw to the common one
     placings = 1 + sum(e.sample.moved for e in family)
     judged = []
@@ -851,33 +874,6 @@ def _ratio(log: float) -> float:
 # -- how they are written --------------------------------------------------------------------------
 
 
-def sentence(c: Comparison) -> str:
-    """Say what was found, its interval, the verdict, and what it holds for."""
-    a, b = c.names
-    unit = words.unit_of(c.metric)
-    head = f"{a} against {b}: {c.quantity}"
-    found, interval = words.effect(c.ratio), words.span(c.ratio, c.low, c.high)
-    if c.threshold is not None:
-        head = f"{a}: {c.quantity} {b}?"
-        ends = (c.ratio * c.threshold, c.low * c.threshold, c.high * c.threshold)
-        found, low, high = (words.value_words(value, unit) for value in ends)
-        interval = f"{low} to {high}" if math.isfinite(c.high) else words.DASH
-    elif c.ratio in (0, math.inf):  # one side is zero, and the ratio no size
-        found = " and ".join(words.value_words(median, unit) for median in c.medians)
-    if interval == words.DASH:
-        interval = "no interval"
-    text = f"{head} {found} ({interval}), {c.verdict}"
-    if c.verdict == "equivalent":
-        text += f" within {words.percent(c.margin)}"
-    if c.context:
-        text += f" ({c.context})"
-    if c.scope:
-        text += f", {c.scope}"
-    if c.reason:
-        text += f": {c.reason}"
-    return text
-
-
 def size(c: Comparison, *, before_first: bool = False) -> str:
     """Write the number of rounds; of unpaired sides the runs of A and of B: ``1/7``."""
     a, b = c.runs
@@ -941,7 +937,7 @@ def check_gate(family: Family, fail_on: Collection[str]) -> str:
         if len(refused) > 1:
             text += f" (and {len(refused) - 1} more)"
         raise GateError(text)
-    if all(c.verdict in ("no verdict", "exploratory") for c in family):
+    if not family.decided:
         raise GateError(
             f"gate: no comparison has a verdict; the first: {family[0].words}"
         )

@@ -164,12 +164,22 @@ def log_size(ratio: float) -> float:
 
 def size_words(ratio: float) -> str:
     """Return the size of a ratio without its direction: ``32 %``, ``4.2 times``."""
-    if ratio >= TIMES:
-        digits = 0 if ratio >= 20 else 1
+    times = ratio >= TIMES
+    digits = _digits(ratio, times=times)
+    if times:
         return f"{ratio:,.{digits}f} times"
-    change = 100 * abs(ratio - 1)
-    small = change < 9.95 or (ratio < 1 and change >= 98.5)
-    return f"{change:,.{int(small)}f} %"
+    return f"{100 * abs(ratio - 1):,.{digits}f} %"
+
+
+def _digits(ratio: float, *, times: bool) -> int:
+    """Return how many decimals a ratio has as a factor, or as a change in per cent."""
+    if times and ratio < 1:  # two digits that mean something
+        return 2
+    if times:
+        return int(ratio < 20)
+    # one digit more for what is small, and for what is nearly all
+    change = 100 * (ratio - 1)
+    return int(abs(change) < 9.95 or change <= -98.5)
 
 
 def effect(ratio: float, outward: int = 0, *, times: bool | None = None) -> str:
@@ -182,18 +192,10 @@ def effect(ratio: float, outward: int = 0, *, times: bool | None = None) -> str:
         return DASH
     if times is None:
         times = ratio >= TIMES
+    digits = _digits(ratio, times=times)
     if times:
-        # two digits that mean something
-        digits = 1
-        if ratio < 1:
-            digits = 2
-        elif ratio >= 20:
-            digits = 0
         return f"×{_rounded(ratio, digits, outward):,.{digits}f}"
-    change = 100 * (ratio - 1)
-    # one digit more for what is small, and for what is nearly all
-    digits = 1 if abs(change) < 9.95 or change <= -98.5 else 0
-    change = _rounded(change, digits, outward)
+    change = _rounded(100 * (ratio - 1), digits, outward)
     if not change:  # what is rounded to nothing has no sign
         return f"{change:.{digits}f} %"
     return f"{change:+,.{digits}f} %".replace("-", "−")
@@ -220,7 +222,7 @@ def span(ratio: float, low: float, high: float, *, short: bool = False) -> str:
     """
     if not (math.isfinite(high) and low > 0):
         return DASH
-    times = ratio >= 3
+    times = ratio >= TIMES
     if short and not times and low > 0.1:
         ends = (
             f"{math.floor(100 * (low - 1) + 1e-9):+d} to "

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-from ..analysis.history import History, ask_history
 from ..analysis.runs import measurement
+from ..analysis.series import History, ask_history
 from ..metrics import metric as metric_of
 from .colours import colours
 from .figure import (

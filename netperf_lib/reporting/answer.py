@@ -14,12 +14,12 @@ from ..analysis.compare import (
     compare,
     judge_declared,
     pairs,
+    usual_level,
 )
 from ..analysis.contents import ends_of
 from ..analysis.judging import read_margin
 from ..analysis.lead import lead_paragraph
 from ..analysis.observe import Observations, levels, measured_by, observe
-from ..analysis.rule import usual_level
 from ..analysis.runs import (
     MEASUREMENT,
     Data,

@@ -10,9 +10,9 @@ import pytest
 
 import netperf_lib as npl
 from netperf_lib.analysis import observe
+from netperf_lib.analysis.compare import of_main_tool, questions_by_rule
 from netperf_lib.analysis.contents import pages
 from netperf_lib.analysis.lead import lead_paragraph
-from netperf_lib.analysis.rule import of_main_tool, questions_by_rule
 from netperf_lib.analysis.runs import headline_metrics, measurement
 from netperf_lib.experiment.origin import Measured, Origin
 from tests.studies.published import measured

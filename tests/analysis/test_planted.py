@@ -6,7 +6,7 @@ import pytest
 
 import netperf_lib as npl
 from netperf_lib.analysis.contents import ends_of
-from netperf_lib.analysis.history import measurements, name_of
+from netperf_lib.analysis.series import measurements, name_of
 from netperf_lib.errors import NothingToReport
 from netperf_lib.reporting.answer import pairs_words
 
