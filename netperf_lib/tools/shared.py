@@ -33,17 +33,16 @@ def fill_run(run: ParsedRun, fill: Callable[[ParsedRun, T], None], log: T) -> Pa
     except Damaged as error:
         run.error, run.contradictory = str(error), isinstance(error, Contradictory)
         run.metrics = {}
-    run.metrics = {k: _exact(k, v) for k, v in run.metrics.items() if v is not None}
+    metrics: dict[str, Any] = {}
+    for name, value in run.metrics.items():
+        # a count or a number of bytes is an integer
+        counted = name.endswith(("_count", "_bytes"))
+        if value is not None:
+            metrics[name] = int(value) if counted and value == int(value) else value
+    run.metrics = metrics
     run.parameters = {k: v for k, v in run.parameters.items() if v is not None}
     run.warnings = list(dict.fromkeys(run.warnings))
     return run
-
-
-def _exact(name: str, value: float) -> float:
-    """Return a count or a number of bytes as an integer."""
-    if name.endswith(("_count", "_bytes")) and value == int(value):
-        return int(value)
-    return value
 
 
 def added(counts: Iterable[float | None]) -> float | None:
