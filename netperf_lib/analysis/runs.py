@@ -236,7 +236,6 @@ def measurement(data: Any, pattern: str | None = None) -> Measurement:
     runs["attempt"] = runs["attempt"].fillna(1)
     if MEASUREMENT not in runs and varying(runs, ["experiment"]):
         runs[MEASUREMENT] = runs["experiment"]
-    designs = {*runs.get("design", ()), origin.declared.get("design")}
     contrasts = results.contrasts
     return Measurement(
         runs=runs,
@@ -245,7 +244,7 @@ def measurement(data: Any, pattern: str | None = None) -> Measurement:
         contrasts=contrasts,
         added=results.added,
         planned=origin.planned,
-        sequential=origin.looked or "sequential" in designs,
+        sequential=origin.looked or origin.declared.get("design") == "sequential",
         exploratory=bool(declared) and not contrasts,
     )
 
@@ -293,7 +292,7 @@ def factors_of(runs: pd.DataFrame, origin: Origin) -> tuple[str, ...]:
     test = numbered(runs, ["tool", "test"])
     ranks: dict[str, float] = {}
     for name in dimensions(map(str, runs), roles=("condition", "host", "observed")):
-        if name == "design" or not _is_plain(runs[name]):
+        if not _is_plain(runs[name]):
             continue
         unlisted = imported and listed is not None and name not in listed
         # what does not vary tells nothing apart

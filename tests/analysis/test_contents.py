@@ -161,5 +161,5 @@ def test_what_was_measured_beyond_the_plan_is_not_used_in_a_fixed_design():
     family = npl.compare(Measured(table, planned))
     assert family[0].n == 8
     assert "2 rounds beyond the 8 planned are not used" in family.warnings[0]
-    sequential = Measured(table.assign(design="sequential"), planned)
-    assert npl.compare(sequential)[0].n == 10
+    sequential = Origin({**planned.declared, "design": "sequential"})
+    assert npl.compare(Measured(table, sequential))[0].n == 10

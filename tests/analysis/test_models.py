@@ -14,6 +14,7 @@ import netperf_lib as npl
 from netperf_lib import analysis
 from netperf_lib.analysis.streams import streams
 from netperf_lib.errors import StatsError
+from netperf_lib.experiment.origin import Measured, Origin
 
 from . import planted
 
@@ -127,8 +128,9 @@ def looked(rounds, noise=0.02):
     asked = [
         base | {"a": {"placement": p}, "margin": 0.05} for p in ("ppg", "cross-zone")
     ]
-    runs = planted.runs(levels, rounds, noise=noise, design="sequential")
-    return npl.compare(runs, contrasts=asked)
+    runs = planted.runs(levels, rounds, noise=noise)
+    declared = Origin({"design": "sequential"})
+    return npl.compare(Measured(runs, declared), contrasts=asked)
 
 
 def test_a_running_experiment_stops_when_every_contrast_is_settled():

@@ -229,7 +229,7 @@ def test_experiments_by_name_or_below_each_other_are_measurements():
         assert medians == {"before": 57.0, "after": 65.8}
 
 
-NAMES = "group cell part replicate state value host n median failed metric".split()
+NAMES = "group cell part replicate state value host n median failed metric design".split()
 
 
 @pytest.mark.parametrize("label", NAMES)
