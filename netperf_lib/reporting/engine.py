@@ -7,6 +7,7 @@ each ended is a line on standard output. When the input ends, so do all of these
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
@@ -24,7 +25,7 @@ from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 from nbformat import NotebookNode, writes
-from nbformat.v4 import new_output
+from nbformat.v4 import new_notebook, new_output
 from papermill.iorw import load_notebook_node
 from papermill.parameterize import parameterize_notebook
 from traitlets.config import Config
@@ -171,12 +172,14 @@ def _work(job: dict[str, Any], answer: Connection) -> None:
 
 def _prepare() -> None:
     """Import what notebooks do, and draw and write figures as a report does."""
+    import pandas.io.formats.style as styled_tables
     import scipy.stats
     import seaborn as sns
 
     from .. import analysis, plots
 
-    _ = scipy.stats, sns, analysis, plots
+    _ = scipy.stats, styled_tables, sns, analysis, plots
+    new_notebook()  # type: ignore[no-untyped-call]  # compiles the schema that all are held to
     mpl.rcParams.update(STYLE)
     pd.options.display.max_colwidth = None
     pd.options.display.float_format = _shown_as_people_read
@@ -187,6 +190,8 @@ def serve() -> None:
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no reply
     _prepare()
+    # copies that look for garbage among all that was imported would also copy its memory
+    gc.freeze()
     waiting = json.loads(sys.stdin.readline() or "[]")
     context = get_context("fork")
     running: dict[Any, Any] = {}
