@@ -156,6 +156,8 @@ def lead_paragraph(
         if not obs.factors:
             [condition] = obs.names
             lines.append((condition, _level(obs, condition)))
+        if not obs.metric.startswith("throughput"):
+            continue
         limited = of_conditions(observe(source, obs.metric) if obs.where else obs)
         if (limited["cause"] != UNKNOWN).any():
             lines.append(("Limits", limits_words(limited)))

@@ -52,8 +52,11 @@ def causes(runs: pd.DataFrame) -> pd.DataFrame:
 
     def column(*names: str) -> pd.Series[float]:
         """Return the first of these columns that holds a number, of each run."""
-        some = runs.reindex(columns=list(names)).apply(pd.to_numeric, errors="coerce")
-        first: pd.Series[float] = some.astype(float).bfill(axis="columns").iloc[:, 0]
+        first = pd.Series(np.nan, runs.index)
+        for name in names:
+            if name in runs:
+                numbers = pd.to_numeric(runs[name], errors="coerce").astype(float)
+                first = first.fillna(numbers)
         return first
 
     bps = column("limit_bps", "throughput_bps", "throughput_sent_bps")
