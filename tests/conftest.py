@@ -120,7 +120,8 @@ def pytest_xdist_setupnodes(config, specs):
     config.add_cleanup(stack.close)
     program = stack.enter_context(_warm_python())
     config.stash[PYTHON] = program
-    specs[:] = [execnet.XSpec(f"{spec}//python={shlex.quote(program)}") for spec in specs]
+    python = shlex.quote(program)
+    specs[:] = [execnet.XSpec(f"{spec}//id={spec.id}//python={python}") for spec in specs]
 
 
 def pytest_configure_node(node):
