@@ -3,12 +3,13 @@ loop."""
 
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
-from jupyter_client.manager import start_new_kernel
+from jupyter_client.manager import KernelManager
 
 import netperf_lib as npl
 from netperf_lib import tools
@@ -132,8 +133,22 @@ def test_a_plan_is_shown_without_loading_what_measures_and_reads():
 @pytest.fixture
 def kernel():
     """A real kernel, whose event loop runs while a cell does, and its client."""
-    manager, client = start_new_kernel(kernel_name="python3", extra_arguments=["--quiet"])
+    with tempfile.TemporaryDirectory() as folder:
+        # a free port of TCP may be taken by another program before the kernel binds it
+        manager = KernelManager(
+            kernel_name="python3",
+            transport="ipc",
+            connection_file=f"{folder}/kernel.json",
+        )
+        yield from _started(manager)
+
+
+def _started(manager):
+    manager.start_kernel(extra_arguments=["--quiet"])
+    client = manager.client()
+    client.start_channels()
     try:
+        client.wait_for_ready(timeout=60)
         yield manager, client
     finally:
         client.stop_channels()

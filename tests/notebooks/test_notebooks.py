@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 import pypdf
 import pytest
 from nbclient import NotebookClient
+from traitlets.config import Config
 
 import netperf_lib as npl
 from netperf_lib.analysis.words import as_text
@@ -265,7 +267,11 @@ def elsewhere(tmp_path_factory):
     book.cells = [*book.cells[:2], *map(nbformat.v4.new_code_cell, code)]
     book.cells[-1].metadata["tags"] = ["raises-exception"]
     where = {"metadata": {"path": str(tmp_path_factory.mktemp("elsewhere"))}}
-    NotebookClient(book, resources=where, timeout=900).execute()
+    with tempfile.TemporaryDirectory() as folder:
+        # a free port of TCP may be taken by another program before the kernel binds it
+        kernel = {"transport": "ipc", "connection_file": f"{folder}/kernel.json"}
+        config = Config(KernelManager=kernel)
+        NotebookClient(book, resources=where, timeout=900, config=config).execute()
     return book
 
 
