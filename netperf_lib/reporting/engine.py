@@ -215,7 +215,3 @@ def serve() -> None:
                 process.join()
                 error = f"its process died (exit code {process.exitcode})"
             print(json.dumps([key, error]), file=replies, flush=True)
-
-
-if __name__ == "__main__":
-    serve()
