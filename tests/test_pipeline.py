@@ -3,7 +3,6 @@ loop."""
 
 import subprocess
 import sys
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from netperf_lib.data.raw import run_ids
 from netperf_lib.errors import CollectError, StoreError, explain
 from netperf_lib.hosts import lab
 
+from .kernels import own_sockets
 from .sshd import Sshd, alive, wait_until
 
 SMALL = {
@@ -133,26 +133,17 @@ def test_a_plan_is_shown_without_loading_what_measures_and_reads():
 @pytest.fixture
 def kernel():
     """A real kernel, whose event loop runs while a cell does, and its client."""
-    with tempfile.TemporaryDirectory() as folder:
-        # a free port of TCP may be taken by another program before the kernel binds it
-        manager = KernelManager(
-            kernel_name="python3",
-            transport="ipc",
-            connection_file=f"{folder}/kernel.json",
-        )
-        yield from _started(manager)
-
-
-def _started(manager):
-    manager.start_kernel(extra_arguments=["--quiet"])
-    client = manager.client()
-    client.start_channels()
-    try:
-        client.wait_for_ready(timeout=60)
-        yield manager, client
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
+    with own_sockets() as sockets:
+        manager = KernelManager(kernel_name="python3", **sockets)
+        manager.start_kernel(extra_arguments=["--quiet"])
+        client = manager.client()
+        client.start_channels()
+        try:
+            client.wait_for_ready(timeout=60)
+            yield manager, client
+        finally:
+            client.stop_channels()
+            manager.shutdown_kernel(now=True)
 
 
 def test_a_cell_measures_on_hosts_that_exist(kernel, tmp_path):

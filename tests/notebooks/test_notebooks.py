@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -29,6 +28,7 @@ with pytest.MonkeyPatch.context() as _patch:  # the script of `make workshop`
     _patch.syspath_prepend(Path(__file__).parents[2] / "docs")
     import workshop
 
+from ..kernels import own_sockets
 from . import reference
 from .cells import executed
 
@@ -267,10 +267,8 @@ def elsewhere(tmp_path_factory):
     book.cells = [*book.cells[:2], *map(nbformat.v4.new_code_cell, code)]
     book.cells[-1].metadata["tags"] = ["raises-exception"]
     where = {"metadata": {"path": str(tmp_path_factory.mktemp("elsewhere"))}}
-    with tempfile.TemporaryDirectory() as folder:
-        # a free port of TCP may be taken by another program before the kernel binds it
-        kernel = {"transport": "ipc", "connection_file": f"{folder}/kernel.json"}
-        config = Config(KernelManager=kernel)
+    with own_sockets() as sockets:
+        config = Config(KernelManager=sockets)
         NotebookClient(book, resources=where, timeout=900, config=config).execute()
     return book
 
