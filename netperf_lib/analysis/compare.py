@@ -222,7 +222,8 @@ def questions_by_rule(
     observed: Sequence[Observations], margin: float | None = None
 ) -> list[Question]:
     """Return what is asked of an experiment that declares nothing."""
-    questions, decidable, margin = list[Question](), list[Question](), margin or MARGIN
+    margin = margin or MARGIN
+    questions, decidable = list[Question](), list[Question]()
     for obs in observed:
         for name in obs.factors:
             # only the names of logs tell some conditions apart, and not in what
@@ -589,7 +590,8 @@ def pairs(obs: Observations, baseline: Any = None) -> list[tuple[str, str]]:
 
 def _questions(obs: Observations, baseline: Any, margin: float | None) -> list[Question]:
     """Return the questions on the levels of the factors that were asked for."""
-    names, margin = obs.asked or obs.by, margin or MARGIN
+    margin = margin or MARGIN
+    names = obs.asked or obs.by
     if baseline is None and names:
         baseline = usual_level(obs, names[0])
     compared = names[0] if len(names) == 1 else ""

@@ -156,11 +156,10 @@ def lead_paragraph(
         if not obs.factors:
             [condition] = obs.names
             lines.append((condition, _level(obs, condition)))
-        if not obs.metric.startswith("throughput"):
-            continue
-        limited = of_conditions(observe(source, obs.metric) if obs.where else obs)
-        if (limited["cause"] != UNKNOWN).any():
-            lines.append(("Limits", limits_words(limited)))
+        if obs.unit == "bps":
+            limited = of_conditions(observe(source, obs.metric) if obs.where else obs)
+            if (limited["cause"] != UNKNOWN).any():
+                lines.append(("Limits", limits_words(limited)))
     lines.append(("", _notes(observed, family, declared=bool(contrasts))))
     if source.complete.empty:
         lines.append(("", "No run is complete."))

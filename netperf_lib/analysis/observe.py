@@ -171,7 +171,8 @@ class Observations:
         found = {}
         measured = self.complete[["condition", "replicate", "value", "started_utc"]]
         for name, rows in measured.groupby("condition", observed=True):
-            x, started, hours = rows["value"], rows["started_utc"], None
+            x, started = rows["value"], rows["started_utc"]
+            hours = None
             if len(x) >= LONG_SERIES and started.notna().all():
                 hours = pd.to_datetime(started).dt.floor("h")
             one = level(x, deployments=rows["replicate"], hours=hours)
@@ -209,7 +210,7 @@ class Observations:
             known = self.runs[["condition", end]].dropna().drop_duplicates()
             for condition, host in known.itertuples(index=False):
                 hosts[condition].add(str(host))
-        return hosts
+        return dict(hosts)
 
     @cached_property
     def apart(self) -> list[str]:
@@ -676,7 +677,8 @@ def _facts(
 ) -> pd.DataFrame:
     """Return the level of every factor, a row for each condition, in the order of its levels."""
     first = np.unique(number, return_index=True)[1]
-    levels, facts = runs.loc[used[first], [*codes]], {}
+    levels = runs.loc[used[first], [*codes]]
+    facts = {}
     for name, code in codes.items():
         facts[name] = list(map(plain, levels[name]))
         for condition in np.unique(number[code != code[first][number]]):

@@ -34,7 +34,7 @@ MAX_CHANGES = 8
 """Changes that are told of one series."""
 FAR = 4.0
 """Standard deviations from its level beyond which a period counts no more than this."""
-NORMAL_QUARTILE = 0.6744897501960817
+NORMAL_QUARTILE = float(special.ndtri(0.75))
 """Standard deviations within which half of normal noise is."""
 TINY = 1e-12
 """Keeps what is divided by above zero."""

@@ -66,7 +66,8 @@ def test_every_level_and_run_of_the_explorer_is_that_of_the_raw_table(explored):
     }
     for metric in explored["metrics"]:
         factors = [explored["factors"][i] for i in metric["by"]]
-        found, measured = [], runs[metric["name"]]
+        measured = runs[metric["name"]]
+        found = []
         for c in metric["conditions"]:
             ids = [explored["runs"]["id"][i] for i in c["runs"]]
             values = measured[ids]
